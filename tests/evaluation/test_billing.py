@@ -72,7 +72,7 @@ def test_tool_schemas_precede_every_prompt() -> None:
     tool: dict[str, Any] = {"type": "function", "function": {"name": "look", "parameters": {}}}
     message = {"role": "user", "content": "Find it."}
     prompts = Prompts(counter, [tool])
-    units_of_prompt, usage = prompts.send([], [message])
+    units_of_prompt, usage = prompts.compare([], [message])
     schemas, text = prompts.with_tools(units_of_prompt)
     assert usage.tokens == text.tokens == counter.message(message)
     assert schemas.tokens == counter.text(

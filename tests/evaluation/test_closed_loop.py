@@ -70,7 +70,7 @@ def test_full_history_repeats_the_recorded_calls() -> None:
     assert score.output == sum(COUNTER.message(MESSAGES[i]) for i in (1, 3, 5))
     openai, anthropic = OpenAICache(), AnthropicCache(has_quarter_breakpoints=False)
     for history in blind.asked:
-        units, _ = Prompts(COUNTER).send([], history)
+        units = Prompts(COUNTER).units_of(history)
         openai.bill(units)
         anthropic.bill(units)
     full_tokens = sum(COUNTER.message(m) for history in blind.asked for m in history)

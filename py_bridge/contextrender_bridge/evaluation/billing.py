@@ -1,6 +1,7 @@
 """Computes what providers bill for a run's prompts, with OpenAI's and Anthropic's prompt caches.
 
-The rules, with their sources, are in docs/evaluation.md, Provider's bill.
+The rules, with their sources, are in docs/evaluation.md, Provider's bill. Long because it has the
+units of prompts and the caches of both providers.
 """
 
 from bisect import bisect_right
@@ -43,11 +44,15 @@ class Prompts:
         schemas = json_text(list(tools))
         self._tools = [Unit(schemas, counter.text(schemas))] if tools else []
 
-    def send(
+    def units_of(self, messages: Sequence[Mapping[str, Any]]) -> list[Unit]:
+        """Return the units of a prompt with these messages."""
+        return [unit for message in messages for unit in self._units(message)]
+
+    def compare(
         self, previous: Sequence[Unit], messages: Sequence[Mapping[str, Any]]
     ) -> tuple[list[Unit], PromptSize]:
         """Return the units of a prompt, and its size compared with the previous prompt's units."""
-        units = [unit for message in messages for unit in self._units(message)]
+        units = self.units_of(messages)
         cached = 0
         for previous_unit, unit in zip(previous, units, strict=False):
             if previous_unit.identity != unit.identity:
@@ -66,7 +71,7 @@ class Prompts:
 
     def tokens(self, messages: Sequence[Mapping[str, Any]]) -> int:
         """Return the tokens of messages, as the engine counts them."""
-        return sum(unit.tokens for message in messages for unit in self._units(message))
+        return sum(unit.tokens for unit in self.units_of(messages))
 
     def _units(self, message: Mapping[str, Any]) -> list[Unit]:
         """Return a message's units: its text and its calls. An answer's empty text is no unit."""
@@ -109,7 +114,10 @@ class ProviderCache(Protocol):
     """A provider's prompt cache during one run."""
 
     def bill(self, units: Sequence[Unit], time: float = 0.0) -> Usage:
-        """Return the usage of the next prompt. Its `time`, in seconds, never decreases."""
+        """Return the usage of the next prompt, given its units. `time` is in seconds.
+
+        The time never decreases from one prompt to the next.
+        """
 
 
 class OpenAICache:
@@ -119,7 +127,10 @@ class OpenAICache:
         self._last_uses: dict[int, float] = {}
 
     def bill(self, units: Sequence[Unit], time: float = 0.0) -> Usage:
-        """Return the usage of the next prompt: read the longest cached beginning, in blocks."""
+        """Return the usage of the next prompt. Its longest cached beginning is read.
+
+        Only whole blocks of `OPENAI_BLOCK` tokens are read.
+        """
         prompt_tokens = cached_tokens = 0
         all_cached = True
         for prefix, unit in zip(_prefix_hashes(units), units, strict=True):
@@ -137,8 +148,9 @@ class OpenAICache:
 class AnthropicCache:
     """Anthropic's cache: beginnings up to a breakpoint are written to it and read from it.
 
-    One breakpoint is at the end of every prompt. With `has_quarter_breakpoints`, three more are at
-    the quarters of the last prompt that did not continue the previous one.
+    One breakpoint is at the end of every prompt. With `has_quarter_breakpoints`, three more are
+    after a quarter, a half and three quarters of the tokens. They stay at the same units as long as
+    each prompt continues the previous one, because a moved breakpoint would be written again.
     """
 
     def __init__(self, *, has_quarter_breakpoints: bool) -> None:
@@ -146,7 +158,8 @@ class AnthropicCache:
         self._last_uses: dict[int, float] = {}
         """The time of the last use of each cached beginning, by its hash."""
         self._last_prompt_hash = 0
-        self._last_units_of_quarters: Sequence[int] = ()
+        self._quarter_units: Sequence[int] = ()
+        """The indexes of the units after which the quarters' breakpoints are."""
 
     def bill(self, units: Sequence[Unit], time: float = 0.0) -> Usage:
         """Return the usage of a prompt: read its longest cached beginning, write the rest."""
@@ -175,9 +188,10 @@ class AnthropicCache:
         if self._has_quarter_breakpoints and not continues_last_prompt:
             quarters = [prefix_tokens[-1] * quarter / 4 for quarter in (1, 2, 3)]
             last_units = {bisect_right(prefix_tokens, tokens) - 1 for tokens in quarters}
-            self._last_units_of_quarters = sorted(last_units - {-1})
+            no_unit = -1  # the first unit is larger than the quarter
+            self._quarter_units = sorted(last_units - {no_unit})
         self._last_prompt_hash = prefixes[-1]
-        return sorted({*self._last_units_of_quarters, len(prefixes) - 1})
+        return sorted({*self._quarter_units, len(prefixes) - 1})
 
     def _last_cached_unit(
         self, end_unit: int, prefixes: Sequence[int], prefix_blocks: Sequence[int], time: float
@@ -195,7 +209,8 @@ class AnthropicCache:
 
 
 RULES: Final = ("openai", "anthropic", "anthropic_end")
-"""Billing rules: OpenAI's, Anthropic's with breakpoints at the quarters, and with only the last."""
+"""The billing rules: OpenAI's, Anthropic's with breakpoints at the quarters and at the end, and
+Anthropic's with one breakpoint at the end."""
 
 
 def new_caches() -> dict[str, ProviderCache]:

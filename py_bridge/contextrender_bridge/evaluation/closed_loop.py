@@ -92,8 +92,7 @@ class _Loop:
         """
         let_requests_run()
         prompt = self._render(self._history, self._times)
-        units, _ = self._prompts.send([], prompt.messages)
-        self._biller.add(units, self._run.time(turn.position))
+        self._biller.add(self._prompts.units_of(prompt.messages), self._run.time(turn.position))
         self.score.bills = self._biller.bills
         self.score.policy_usage = self.score.policy_usage.plus(prompt.usage)
         needed = frozenset[str]().union(*(event.tokens for event in turn.events))

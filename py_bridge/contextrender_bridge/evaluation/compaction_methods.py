@@ -79,19 +79,20 @@ class CompactedHistory:
             len(self.messages), complete=tuple(range(len(self.history.results)))
         )
         results = read_results(self.history, self.messages, all_results)
-        room = size - texts.tokens
+        free_tokens = size - texts.tokens
         newest_first: list[CompactedResult] = []
         for result in reversed(results):
-            fits = result.tokens <= room
-            room -= result.tokens if fits else 0
+            fits = result.tokens <= free_tokens
+            free_tokens -= result.tokens if fits else 0
             newest_first.append(result if fits else replace(result, text="", is_complete=False))
         return self._write(texts, newest_first[::-1], size)
 
     def rendered_results(self, size: int, summary: str) -> str:
         """Return the text that `POST /v1/compact` returns. It begins with the summary, if any.
 
-        The texts are chosen first. Then the results are those of a prompt that is rendered within
-        the remaining budget.
+        First the texts of the user and the assistant are chosen. Then a prompt is rendered, and the
+        results that it shows fill the rest of `size`. The budget of that prompt also counts texts
+        that are not in the returned text.
         """
         counter, history = self.counter, self.history
         texts = choose_texts(self._texts(), size, counter, has_summary=bool(summary))
@@ -124,7 +125,7 @@ class CompactedHistory:
         size: int,
         summary: str = "",
     ) -> str:
-        branch = CompactedBranch(0, len(self.messages), self.history.digest)
+        branch = CompactedBranch(0, len(self.messages), self.history.digest)  # the main branch
         return write_compaction(branch, texts, results, size, self.counter, summary).text
 
 
@@ -142,8 +143,9 @@ WITH_SUMMARY: Final = "the agent's summary and ContextRender's results"
 class MethodScore:
     """The score of a method's context after one compaction.
 
-    The context has `tokens` tokens, and every value of `complete` of the `steps` measured steps.
-    `size` is the requested size; `OWN_SIZE` stands for the size of the agent's own context.
+    `steps` counts the measured steps, `complete` those of them whose values the context has all.
+    `tokens` are the context's tokens, and `size` those that were requested. `OWN_SIZE` stands for
+    the size of the agent's own context.
     """
 
     session: str
@@ -198,7 +200,8 @@ def share_of(scores: Sequence[MethodScore]) -> Estimate:
     rows = np.array([(score.complete, score.steps) for score in scores], np.float64)
     session_of = [sessions.index(score.session) for score in scores]
     sums = sum_groups(rows, session_of, draw_samples(len(sessions)))
-    return Estimate.of(*(each[..., 0] / each[..., 1] for each in sums))
+    complete, steps = 0, 1  # the columns of `rows`
+    return Estimate.of(*(each[..., complete] / each[..., steps] for each in sums))
 
 
 def method_table(scores: Sequence[MethodScore]) -> Rows:

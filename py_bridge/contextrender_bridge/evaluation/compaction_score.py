@@ -66,7 +66,10 @@ class CompactionScore:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values. Shares are in [0, 1], of the steps that used results from before."""
+        """Return plain values. Shares are in [0, 1], of the measured steps.
+
+        A measured step used values that only results from before the compaction have.
+        """
         return {
             "count": self.count,
             "measured": self.measured,

@@ -39,7 +39,8 @@ def measure(compactions: Sequence[RunCompaction], cases: Sequence[Case]) -> Comp
     Results that the agent read again are removed from the rendered history, and only what a prompt
     shows from before the compaction counts. The cases' policies must not embed.
     """
-    score = CompactionScore(len(compactions), len(compactions), [_name(case) for case in cases])
+    count = len(compactions)
+    score = CompactionScore(count, measured=count, budgets=[_name(case) for case in cases])
     for compaction in compactions:
         _measure(compaction, cases, score)
     return score
@@ -143,7 +144,8 @@ def _shown_from_before(
 def _from_before(message: Mapping[str, Any], original: Json, is_before: bool) -> Mapping[str, Any]:
     """Return what a message of a prompt shows from before the compaction.
 
-    Of a message from after it, that is only the restored text that was appended.
+    A message from before the compaction is returned unchanged. To a message from after it, restored
+    text may be appended; then only the restored text is from before.
     """
     if is_before:
         return message
@@ -176,9 +178,10 @@ def used_values(compaction: RunCompaction) -> Iterator[tuple[int, frozenset[str]
 def _reread_results(
     compaction: RunCompaction, steps: Sequence[tuple[int, frozenset[str]]]
 ) -> dict[int, None]:
-    """Return the positions in `after` of the results that first had a missing value again.
+    """Return the results that the agent read again, as positions in `compaction.after`.
 
-    A value is missing if a step used it and the summary does not have it.
+    These are the results after the compaction that were the first to have a value which a later
+    step used and which the summary does not have.
     """
     reread: dict[int, None] = {}
     for stop, needed in steps:

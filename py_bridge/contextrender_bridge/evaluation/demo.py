@@ -96,14 +96,13 @@ def print_one_call(out: Console, run: Run) -> None:
         f"{view['tokens_after']:,} of {view['tokens_before']:,} tokens were sent; the budget of "
         f"the call was {view['budget']:,}."
     )
-    cells = [
-        (
-            *("*" if row["position"] in used_results else "", row["name"]),
-            row["display"] if row["order"] is not None else f"omitted: {row['reason']}",
-            *(str(row["age"]), f"{row['reuse']:.2f}", f"{row['tokens']:,}"),
-        )
-        for row in rows[: max(MIN_EXPLAINED_ROWS, len(used_results))]
-    ]
+    cells: list[tuple[str, ...]] = []
+    for row in rows[: max(MIN_EXPLAINED_ROWS, len(used_results))]:
+        mark = "*" if row["position"] in used_results else ""
+        is_omitted = row["order"] is None
+        display = f"omitted: {row['reason']}" if is_omitted else row["display"]
+        numbers = str(row["age"]), f"{row['reuse']:.2f}", f"{row['tokens']:,}"
+        cells.append((mark, row["name"], display, *numbers))
     out.print(Rows("", ("", "tool", "shown", "age", "c", "tokens"), cells, text_columns=3))
     out.print(
         "* The call used it. c is its observed reuse: a value that n results have counts 1/n."

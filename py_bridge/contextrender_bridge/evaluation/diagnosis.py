@@ -118,12 +118,14 @@ def diagnose(runs: Sequence[Run]) -> Diagnosis:
     compactions = compactions_of(runs)
     losses = [loss for each in compactions for loss in _CompactedHistory(each).losses()]
     losses.sort(key=lambda loss: loss.turn)
-    first_of_equal = {(loss.turn, loss.call): loss for loss in reversed(losses)}
-    unique_losses = list(first_of_equal.values())[::-1]
+    unique_losses: dict[tuple[int, str], Loss] = {}
+    for loss in losses:
+        # The histories of two compactions overlap, so the second one finds losses of the first.
+        unique_losses.setdefault((loss.turn, loss.call), loss)
     turn_counts = [_answer_count([*each.before, *each.after]) for each in compactions]
     turn_counts += [_answer_count(run.messages) for run in runs]
-    turns = max(turn_counts, default=0)
-    return Diagnosis(turns, len(compactions), unique_losses)
+    longest_history_turns = max(turn_counts, default=0)
+    return Diagnosis(longest_history_turns, len(compactions), list(unique_losses.values()))
 
 
 class _CompactedHistory:

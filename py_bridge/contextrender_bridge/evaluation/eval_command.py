@@ -77,7 +77,10 @@ def _default_pairs(policies: str) -> list[list[str]]:
 
 
 def compare_methods(args: argparse.Namespace) -> int:
-    """Measure what an agent has after its compactions, by method, and print the table."""
+    """Measure the contexts that methods make at an agent's compactions, and print the table.
+
+    A sentence below it says how much each compaction frees if a method compacts again and again.
+    """
     out = make_folder(args.out)
     runs = read_runs(args.files, args.limit)
     scores = score_runs(runs, args.workers)

@@ -1,6 +1,7 @@
 """The figures of a case over many runs: recall, tokens and costs (docs/evaluation.md).
 
 Every figure is a quotient of sums over runs, so it can be computed for any selection of runs.
+Long because it has the columns, their sums and the figures.
 """
 
 from collections.abc import Mapping, Sequence
@@ -77,6 +78,8 @@ def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
 
     Columns that begin with `over` are zero for runs whose history stays within the budget. `own`
     counts the tokens of the policy's own calls, their output as prompt tokens of equal price.
+    `newest` counts calls over budget that follow results, `newest complete` those of them that show
+    these results complete.
     """
     recall, full = score.recall, run.full
     usage, policy_usage = score.agent_usage, score.policy_usage
@@ -160,7 +163,10 @@ class Figure:
     more_is_better: bool = False
 
     def of(self, sums: Sums) -> Floats:
-        """Return the figure of sums made by `with_derived`; NaN if the denominator is zero."""
+        """Return the figure, given the sums that `with_derived` returns.
+
+        It is NaN where the sum of the denominator's column is zero.
+        """
         return _quotient(sums[self.numerator], sums[self.denominator])
 
 

@@ -36,10 +36,10 @@ def _colour(policy: str, number: int) -> Any:
 
 
 def curve(runs: Sequence[RunScore], bootstrap: Bootstrap, rule: str) -> str:
-    """Return an HTML figure of the cost by a provider's `rule` against the visible values.
+    """Return an HTML figure of cost against the share of steps with all values.
 
-    Each policy has a line through its budgets. The cost is that of the closed loop if it was
-    replayed, otherwise that of the recorded calls.
+    Each policy has a line through its budgets. `rule` is one of `billing.RULES`. The cost is that
+    of the closed loop if it was replayed, otherwise that of the recorded calls.
     """
     figures_by_case = {score.case: bootstrap.estimates(n) for n, score in enumerate(runs[0].cases)}
     cases = sorted(figures_by_case, key=lambda case: case.budget)

@@ -93,6 +93,7 @@ class Report:
     def notes(self) -> list[str]:
         """Notes that explain the tables."""
         sums = totals(self.runs)
+        # All cases replay the same calls, so the first case's counts hold for all.
         calls = max(sums[0].recall.invocations, 1)
         recording = 1000 * sum(run.recording for run in self.runs) / calls
         embedding = 1000 * sum(run.embedding for run in self.runs) / calls
@@ -105,8 +106,8 @@ class Report:
             "for all policies; ms/call does not include them.\n"
             "Other work that policies share is in ms/call of the first policy that needs it.",
             *(
-                f"{total.case} had no model at {total.warned_calls:,} calls, so its figures say "
-                "little."
+                f"The model of {total.case} was not available at {total.warned_calls:,} calls, so "
+                "its figures say little."
                 for total in sums
                 if total.warned_calls
             ),

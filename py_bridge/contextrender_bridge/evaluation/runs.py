@@ -55,7 +55,7 @@ class Run:
         return parts[-2] if len(parts) > 2 else self.id
 
     def time(self, position: int) -> float:
-        """Return the second of a message; 0 if the run has no times."""
+        """Return the time of a message in Unix seconds; 0 if the run has no times."""
         return self.times[position] if self.times else 0.0
 
     def to_json(self) -> Json:
@@ -226,9 +226,9 @@ def _in_order(runs: Sequence[Run], runs_by_id: Mapping[str, Run]) -> Iterator[Ru
 
 
 def _summary_end(messages: Sequence[Json], before: Sequence[Json]) -> int:
-    """Return the position of the first answer that is not a copy of a message in `before`.
+    """Return how many messages at the start are the summary and messages kept from `before`.
 
-    Return the number of messages if there is no such answer.
+    The first answer that is no copy of an answer in `before` is the agent's next one.
     """
     contents_before = {_content_key(message) for message in before}
     for position, message in enumerate(messages):

@@ -118,7 +118,8 @@ class CaseScore:
     tokens of each prompt of one run, with unbudgeted tokens. `warned_calls` counts calls for which
     the policy's model was unavailable, so that they say little of the policy. `bills` has the usage
     of the prompts by every billing rule. `newest` counts the calls over budget that directly follow
-    tool results. `newest_complete` counts how many of them show all these results complete.
+    tool results, because a call within its budget shows all results. `newest_complete` counts how
+    many of them show all the results that they follow complete.
     """
 
     case: Case
@@ -265,7 +266,7 @@ class Scorer:
 
     def add(self, turn: Turn, prompt: Prompt) -> None:
         """Score the next prompt."""
-        self._units, size = self._prompts.send(self._units, prompt.messages)
+        self._units, size = self._prompts.compare(self._units, prompt.messages)
         output = self._prompts.tokens([self._run.messages[turn.position]])
         self.score.add(turn, prompt, size, output)
         self._biller.add(self._units, self._run.time(turn.position))
@@ -275,8 +276,9 @@ class Scorer:
 def score_of(run: Run, cases: list[CaseScore], prompts: Prompts) -> RunScore:
     """Return the score of a run from those of its cases, with the usage of the full history.
 
-    The full history of each call is the previous one and the messages since. It is billed at most
-    up to the model's window, since no agent sends more. `prompts` counts the tokens.
+    Each call's full history is that of the previous call and the messages since then. Of a history
+    that exceeds the model's window, only the first units within the window are billed, since no
+    agent sends more. `prompts` counts the tokens.
     """
     full_usage, full_calls = NOTHING_USED, list[int]()
     billed_units, biller, window = list[Unit](), Biller(prompts), window_of(run.model)
@@ -284,7 +286,7 @@ def score_of(run: Run, cases: list[CaseScore], prompts: Prompts) -> RunScore:
     for position, message in enumerate(run.messages):
         if message["role"] != "assistant":
             continue
-        new_units, _ = prompts.send([], run.messages[previous_position:position])
+        new_units = prompts.units_of(run.messages[previous_position:position])
         tokens = previous_tokens + sum(unit.tokens for unit in new_units)
         output = prompts.tokens([message])
         full_usage = full_usage.plus(Usage.of_prompt(tokens, previous_tokens, output))

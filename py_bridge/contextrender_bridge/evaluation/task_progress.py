@@ -47,7 +47,8 @@ class TaskProgress:
     def show(self) -> None:
         """Call `advance` with the number of steps finished since it was last called.
 
-        The steps of running tasks are estimated from their pauses.
+        A task calls `let_requests_run`, a pause, several times in each step. The steps of running
+        tasks are estimated from their pauses and from the pauses per step of the finished tasks.
         """
         finished_steps = sum(self._sizes[task] for task in self._finished)
         pauses = sum(self.counts[task] for task in self._finished)
@@ -73,7 +74,7 @@ def start_counting(counts: MutableSequence[int]) -> None:
 
 
 def count_pauses[R](task: int, work: Callable[..., R], *arguments: Any) -> R:
-    """Do the work of a task in a worker process, and count its pauses."""
+    """Do the work of a task in a worker process, and count its pauses for the progress bar."""
 
     def count() -> None:
         _COUNTS[task] += 1

@@ -27,7 +27,7 @@ PAYING_SHARE: Final = 0.75
 class CaseOutcome:
     """A case with its cost and misses. Shares are in [0, 1].
 
-    `cost` is the share of the full history's cost, with repeated calls if `loop` is set.
+    `cost` is a share of the full history's cost, with repeated calls if `loop` is set.
     `miss_rate` is the share of steps with a miss among the steps that use earlier results.
     `dollars` and `full_dollars` are the costs per run with the case and with the full history.
     """
@@ -115,10 +115,10 @@ class Verdict:
 
     @property
     def pays_from(self) -> int | None:
-        """The tokens of history from which the recommended case pays; None if it never does.
+        """The tokens of history from which on the recommended case saves; None if it never does.
 
-        They are those of the shortest saving run for which `PAYING_SHARE` of the runs of at least
-        its length save.
+        This is the smallest length of a run such that, of all runs of at least this length, the
+        share `PAYING_SHARE` saves.
         """
         if self.best is None:
             return None
@@ -134,7 +134,10 @@ class Verdict:
 
     @property
     def usually_pays_from(self) -> int:
-        """The tokens of history from which ContextRender paid for such models in other runs."""
+        """The tokens of history from which on ContextRender saved in earlier measurements.
+
+        They were made with the models of the same provider (`base.worth`).
+        """
         return pays_from(self.rule, self.model)
 
     @property
