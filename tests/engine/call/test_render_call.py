@@ -146,7 +146,7 @@ def test_retained_text_equals_reference(messages: list[Json], budget: int, polic
         return
     expected = slow_rules.retained(messages, budget, COUNTER.text)
     retained = rendered.selection.text
-    assert list(retained.turns) == expected.dropped_turns
+    assert list(retained.dropped_turns) == expected.dropped_turns
     assert bool(retained.cut) == (expected.tokens > budget)
     positions = {item.message for item in rendered.items}
     assert not positions & expected.left_messages

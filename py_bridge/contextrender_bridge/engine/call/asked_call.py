@@ -15,7 +15,8 @@ class AskedCall:
 
     `record` is None if the call was not recorded, or if the request tries other settings.
     `selection` is what the prompt showed. `prompt` has the messages that the model received.
-    `rendered` is a rendering by today's rules if the reasons for the selection follow from them.
+    `rendered` explains the selection: it is a rendering by today's rules, or `prompt` itself if the
+    recorded calls have the reasons.
     """
 
     settings: RenderSettings

@@ -197,9 +197,9 @@ def to_runs(numbers: Iterable[int]) -> tuple[int, ...]:
     return tuple(flat_runs)
 
 
-def numbers_in(runs: Sequence[int]) -> list[int]:
-    """Return the numbers of the runs that `to_runs` returned."""
+def numbers_in(flat_runs: Sequence[int]) -> list[int]:
+    """Return the numbers that `to_runs` turned into runs."""
     numbers: list[int] = []
-    for first, length in zip(runs[::2], runs[1::2], strict=True):
+    for first, length in zip(flat_runs[::2], flat_runs[1::2], strict=True):
         numbers += range(first, first + length)
     return numbers

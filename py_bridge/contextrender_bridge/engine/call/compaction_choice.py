@@ -97,14 +97,19 @@ def choose_within(
 
 
 def cut_middle(text: str, limit: int, counter: TokenCounter) -> str:
-    """Return a text's head and tail within `limit` tokens; empty if that is too little."""
+    """Return a text's head and tail within `limit` tokens; empty if that is too little.
+
+    Head and tail have half of the limit each, without the tokens of the line between them. The tail
+    is cut from the reversed text. In its own order it may have more tokens, so it is shortened by
+    an eighth until it fits.
+    """
     if counter.text(text) <= limit:
         return text
-    half = (limit - 2 * PART_TOKENS) // 2  # without the line between head and tail
+    half = (limit - 2 * PART_TOKENS) // 2
     if half < PART_TOKENS:
         return ""
     head, tail = counter.cut(text, half), counter.cut(text[::-1], half)[::-1]
-    while counter.text(tail) > half:  # a text has other tokens than the same text reversed
+    while counter.text(tail) > half:
         tail = tail[len(tail) // 8 + 1 :]
     return f"{head}\n[… left out …]\n{tail}"
 
@@ -112,10 +117,12 @@ def cut_middle(text: str, limit: int, counter: TokenCounter) -> str:
 def choose_budget(
     limit: int, *, shown_text_tokens: int, budgeted_text_tokens: int, results: int
 ) -> int:
-    """Return the renderer's budget, with which its results fill a text of `limit` tokens.
+    """Return the budget with which to render, so that a compaction text has about `limit` tokens.
 
-    `shown_text_tokens` counts the messages that the text has, and the agent's summary.
-    `budgeted_text_tokens` counts the history's messages that the renderer's budget includes.
+    The results of the rendering become part of the text. The other parts are its first lines, the
+    list of omitted results, and `shown_text_tokens` of messages and of the agent's summary. The
+    renderer's budget also includes `budgeted_text_tokens` of the history's messages. `results` is
+    the number of results in the history.
     """
     list_tokens = min(int(LIST_SHARE * limit), LINE_TOKENS * results)
     result_tokens = limit - shown_text_tokens - list_tokens - OPENING_TOKENS

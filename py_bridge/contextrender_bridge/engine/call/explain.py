@@ -109,14 +109,14 @@ class ResultDecisions:
 
     @cached_property
     def _host_of(self) -> dict[int, int]:
-        """By restored result, the last result after whose text a part of it is shown again."""
+        """The result after which each restored result is shown again, the last one of several."""
         restored = self.rendered.selection.restored
         return {result: host for host, text in restored.items() for result in text.results}
 
     @cached_property
     def _dropped_turns(self) -> frozenset[int]:
         """The turns of which all texts were dropped."""
-        return frozenset(self.rendered.selection.text.turns)
+        return frozenset(self.rendered.selection.text.dropped_turns)
 
     @cached_property
     def _orders(self) -> dict[int, int]:
@@ -126,7 +126,10 @@ class ResultDecisions:
 
     @cached_property
     def _free_tokens_after(self) -> list[int]:
-        """The tokens free for results after the first 0, 1, 2 and so on were selected."""
+        """The tokens free for results after the first 0, 1, 2 and so on were selected.
+
+        A substitute counts at its limit, because the policy reserved that before it was written.
+        """
         selection, view = self.rendered.selection, self.rendered.view
         call_tokens = view.history.results.call_tokens
         free_tokens = [self.rendered.budget - self.rendered.text_tokens]
@@ -141,12 +144,16 @@ class ResultDecisions:
 
 @dataclass(slots=True, frozen=True)
 class UseRow:
-    """An operation that used the result. `values` maps each value to n, the results with it."""
+    """An operation that used the result, by the number of its event.
+
+    It is in the message at `position`. `result_counts` has the values that it repeats, each with
+    the number of results that contain it.
+    """
 
     event: int
     position: int
     turn: int
-    values: dict[str, int]
+    result_counts: dict[str, int]
 
 
 @dataclass(slots=True, frozen=True)
@@ -231,21 +238,24 @@ def _use_rows(history: History, numbers: Set[int]) -> dict[int, list[UseRow]]:
     rows: dict[int, list[UseRow]] = {}
     for use in uses:
         position, _ = history.place_of(use.operation)
-        values = {value: result_counts[value] for value in use.values if value in result_counts}
+        counts = {value: result_counts[value] for value in use.values if value in result_counts}
         rows.setdefault(use.result, []).append(
-            UseRow(use.operation, position, history.turns[position], values)
+            UseRow(use.operation, position, history.turns[position], counts)
         )
     return rows
 
 
 def _reuse(uses: Sequence[UseRow]) -> float:
-    """Return c, the sum of 1/n over all matches, rounded as `ReuseIndex.scores` does."""
-    match_counts: Counter[str] = Counter()
+    """Return the reuse score of a result with these uses, rounded as `ReuseIndex.scores` does.
+
+    Each use of a value adds 1/n, where n is the number of results that contain the value.
+    """
+    use_counts: Counter[str] = Counter()
     result_counts: dict[str, int] = {}
     for use in uses:
-        match_counts.update(use.values.keys())
-        result_counts |= use.values
-    return fsum(match_counts[value] / n for value, n in result_counts.items())
+        use_counts.update(use.result_counts.keys())
+        result_counts |= use.result_counts
+    return fsum(use_counts[value] / n for value, n in result_counts.items())
 
 
 RULES_CHANGED: Final = "so it was when the call was made; today"
@@ -276,7 +286,7 @@ def with_recorded_displays(
 
 
 def differing_sentence(count: int) -> str:
-    """Return the warning for a call of which today's rules would show `count` results otherwise."""
+    """Return the warning that today's rules would show `count` results of a call differently."""
     results = "1 result" if count == 1 else f"{count:,} results"
     return f"Today's rules would show {results} otherwise than when this call was made."
 
@@ -284,7 +294,10 @@ def differing_sentence(count: int) -> str:
 def _recorded_row(
     row: ResultRow, number: int, recorded_selection: Selection, reason_start: str
 ) -> ResultRow:
-    """Return the row of a result with its recorded display, and a reason that has today's."""
+    """Return the row of a result with its recorded display.
+
+    Its reason begins with `reason_start` and says how today's rules would show the result, and why.
+    """
     today = row.decision
     if number in recorded_selection.partial:
         display = "excerpt"

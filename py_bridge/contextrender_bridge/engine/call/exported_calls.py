@@ -55,7 +55,10 @@ class ExportedCall:
     miss_edges: tuple[ShownEvent, ...]
 
     def to_json(self) -> Json:
-        """Return the call's fields that are set."""
+        """Return the call in the format of exports, without the fields that are not set.
+
+        The format names `messages` "position", `repeated` "again" and `miss_edges` "misses".
+        """
         call: Json = {"position": self.messages, **self.record.to_json()}
         if self.repeated:
             call["again"] = True
@@ -124,6 +127,7 @@ def _call(call: Mapping[str, Any], position: int, field_path: str) -> ExportedCa
     has_known_fields = call.keys() <= RECORD_FIELDS | EDGE_FIELDS | OTHER_FIELDS
     if not has_known_fields or type(repeated) is not bool or not _is_record(record):
         raise InvalidRequest(FORMAT_ERROR.format(field_path=field_path))
+    # This raises InvalidRequest for an invalid value. The record has the fields, too.
     CallMetadata.of(call.get("delivery") or RENDERED, call.get("model", ""), call.get("client", ""))
     try:
         edges = _edges(call) if "shown" in call else None
@@ -161,7 +165,10 @@ def _edges(call: Mapping[str, Any]) -> CallEdges:
 
 
 def _edge(kind: str, event: int, fields: Mapping[str, Any] | None = None) -> ShownEvent:
-    """Return an edge. Raise ValueError, TypeError or KeyError for a wrong format."""
+    """Return an edge. Raise ValueError, TypeError or KeyError for a wrong format.
+
+    Each kind of edge has fields of its own, which `edges_of` (engine.plan.selection_edges) writes.
+    """
     values = dict(fields or {})
     _check(_are_counts([event]))
     names = set(values)

@@ -37,7 +37,7 @@ class MissingResult:
 
     @classmethod
     def of(cls, result: int, fields: Mapping[str, Any]) -> Self:
-        """Return the missing result of a stored edge's fields."""
+        """Return a missing result, by number, from the fields of its stored edge."""
         values = tuple(map(str, fields.get("values", ())))
         return cls(result, values, bool(fields.get("repeated")), bool(fields.get("names_only")))
 
@@ -120,7 +120,7 @@ def prompt_texts(items: Iterable[RenderedMessage], originals: Iterable[Json]) ->
 def _are_known_names(
     history: History, result: int, values: Collection[str], text_of: TextOf
 ) -> bool:
-    """Return whether all values are names of tools, or only names of fields in the result."""
+    """Return whether each value is a tool's name, or only a field's name in the result."""
     other_values = set(values).difference(history.names.values())
     if not other_values:
         return True

@@ -66,11 +66,12 @@ class ProviderUsage:
             declared_tokens=declared,
         )
 
-    def on(self, record: CallRecord, *, in_totals: bool = False) -> CallRecord:
-        """Return a copy of `record` with this usage added.
+    def add_to(self, record: CallRecord, *, in_totals: bool = False) -> CallRecord:
+        """Return a copy of `record` with this usage, and with the reported model and delivery.
 
-        If the record is already in the session's totals, keep its model and delivery. A call that
-        was sent in full stays so, because what its rendering would have shown is not recorded.
+        If the record is already in the session's totals, it keeps its own model and delivery. A
+        record of a call that was sent in full keeps its delivery if the report says `RENDERED`,
+        because it does not have what the rendering would have shown.
         """
         record = replace(record, added_tokens=self.added_tokens)
         if in_totals:

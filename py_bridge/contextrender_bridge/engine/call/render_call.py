@@ -84,7 +84,7 @@ class RenderedCall:
 
     @cached_property
     def tokens_before(self) -> int:
-        """The budgeted tokens of the full history."""
+        """The tokens of the full history without its system prompt and current user message."""
         return self.view.history.total_tokens - self.view.unbudgeted_tokens
 
     @cached_property
@@ -113,13 +113,12 @@ class RenderedCall:
     def truncated(self) -> list[int]:
         """The positions of messages whose text or calls are cut, or whose text is dropped.
 
-        Messages of turns that are dropped as a whole are not among them.
+        Messages of turns that are dropped with their calls and results are not among them.
         """
         text, results = self.selection.text, self.view.history.results
-        dropped_texts = () if text.turns else text.dropped
-        cut_texts = (position for position in text.cut if position not in self.view.unbudgeted)
+        dropped_texts = () if text.dropped_turns else text.dropped
         cut_calls = (results.call_message[result] for result in self.selection.arguments)
-        return sorted({*cut_texts, *dropped_texts, *cut_calls})
+        return sorted({*text.cut, *dropped_texts, *cut_calls})
 
     @property
     def usage(self) -> Usage:

@@ -49,7 +49,7 @@ class Page:
         if self.sort == "order":
             return _in_selection_order(rendered, selection, descending=self.descending)
         keys = _column(rendered, self.sort)
-        if keys is None:
+        if keys is None:  # results without a value are always the newest first
             return all_results[::-1]
         return sorted(all_results, key=keys.__getitem__, reverse=self.descending)
 
@@ -57,10 +57,10 @@ class Page:
 def _in_selection_order(
     rendered: RenderedCall, selection: Selection, *, descending: bool
 ) -> list[int]:
-    """Return all results: those with a known order, then the others in the prompt, then omitted.
+    """Return all results in the order in which they were selected.
 
-    The order of a result is known if the rendering shows it as the `selection` does. Results
-    without a known order are the newest first.
+    That order is known for results that the rendering shows as the `selection` does. The other
+    results in the prompt come after these, and omitted results last, both the newest first.
     """
     differing_results = selection.differing_results(rendered.selection)
     ordered = [r for r in rendered.selection.shown_order if r not in differing_results]
@@ -102,13 +102,13 @@ class LastRebuild:
 
     @cached_property
     def density(self) -> Density:
-        """The density scores of the results before that call (docs/policies.md, Result score)."""
+        """The scores of the results before that rebuild (docs/policies.md, Result score)."""
         view = self.rendered.view
         return density_of(CallContext(view, self.rendered.selection.rebuilt, tracker(view)))
 
     @cached_property
     def ranks(self) -> dict[int, int]:
-        """The rank by density score, from 1, of every result before that call with a tool call."""
+        """The rank by score, from 1, of every result before that rebuild that has a tool call."""
         has_call = self.density.context.has_call
         candidates = (result for result in self.density.best_first if has_call[result])
         return {result: rank for rank, result in enumerate(candidates, 1)}
@@ -119,16 +119,16 @@ class LastRebuild:
         return sum(result in self.ranks for result in self.rendered.selection.complete)
 
     def score(self, result: int) -> float | None:
-        """Return a result's density score at that call, or None if it has no rank."""
+        """Return a result's score at that rebuild, or None if it has no rank."""
         return float(self.density.result_scores[result]) if result in self.ranks else None
 
     def rank_note(self, result: int) -> str:
-        """Return the rank of an omitted result in words, or "" if it came after that call."""
+        """Return the rank of an omitted result in words, or "" if it has none."""
         rank = self.ranks.get(result)
         if rank is None:
             return ""
         if rank <= self.complete_count:
-            return f": ranked {ordinal(rank)}, but too large, or before what was kept as it stood"
+            return f": ranked {ordinal(rank)}, but too large, or in the part that stayed the same"
         return f": ranked {ordinal(rank)}, {self.complete_count} fitted"
 
 

@@ -160,7 +160,8 @@ class SettingsByTurn:
     def before(self, turn: int | None) -> RenderSettings:
         """Return the settings of the call of a turn, or of the next call if `turn` is None.
 
-        A live agent's next call has the settings of its last one, any other has the default.
+        The next call of a live agent has the settings of its last call, because these are sent with
+        each call. Its settings have `agent_defaults`. Any other next call has the default.
         """
         if turn is not None:
             return self.at(turn)

@@ -103,9 +103,10 @@ class PreviousCall:
 
     @classmethod
     def of(cls, tokens: Sequence[int], at: int, state_numbers: Sequence[int]) -> Self:
-        """Return the data of a stored call with these `tokens`, as its record's fields have them.
+        """Return the data of a stored call.
 
-        `state_numbers` are the numbers that `state_numbers` returned for it.
+        `tokens` are the counts in the field `tokens` of its record. `state_numbers` are its stored
+        `usage_state` (the property `state_numbers`).
         """
         usage_state = NOTHING_BILLED
         if state_numbers:
@@ -129,7 +130,10 @@ def add_call(
     window: int | None,
     answer: CallTotals,
 ) -> tuple[list[Row], list[int]]:
-    """Return the rows with a call and its `answer` added, and the `state_numbers` to store."""
+    """Return the rows with a call and its `answer` added, and what is stored with the call.
+
+    These numbers (`PreviousCall.state_numbers`) are read when the next call is added.
+    """
     sums, call = prompt_sums(record, previous, window)
     return add_sums(rows, record, sums.plus(answer)), call.state_numbers
 
@@ -142,7 +146,9 @@ def answer_sums(
 ) -> CallTotals:
     """Return the sums of a call that follow from its answer.
 
-    `output` is the answer's tokens, `complete` the results that the prompt showed complete.
+    `output` is the answer's tokens, `complete` the results that the prompt showed complete. A
+    missing result of which the answer used only names of tools or fields is no miss, because the
+    agent knows these without the result.
     """
     misses = sum(not missing_result.names_only for missing_result in missing_results)
     return CallTotals(

@@ -112,7 +112,7 @@ def _event(fields: Fields, call: int) -> TranscriptEvent:
 
 
 def _message(events: list[TranscriptEvent]) -> Json:
-    """Return the original message of its events."""
+    """Return the original message that was split into these events."""
     head, *calls = events
     return restore_message(
         head.text, head.shell, [restore_call(call.text, call.shell) for call in calls]

@@ -66,12 +66,12 @@ class FileVersions:
     """The edits of all files in a history, and the file that each result is of."""
 
     def __init__(self) -> None:
-        self._edits: list[FileEdit] = []
+        self._edits: list[FileEdit] = []  # in order
         self._edits_by_name: defaultdict[str, list[FileEdit]] = defaultdict(list)
         """The edits by the base name of their path."""
-        self._paths: dict[int, str] = {}
-        self._results: dict[str, list[int]] = {}
-        self._failed: set[Call] = set()
+        self._paths: dict[int, str] = {}  # the path that each result's call names
+        self._results: dict[str, list[int]] = {}  # by the base name of their path, in order
+        self._failed: set[Call] = set()  # calls whose result reports a failure
         self._open_calls: dict[Call, tuple[str, ...]] = {}
         """The path that each call without a result names, and those of the files it edits."""
         self._newest: defaultdict[str, list[int]] = defaultdict(list)
@@ -99,7 +99,7 @@ class FileVersions:
             self._line_bytes += sum(80 + len(line) for line in (*edit.removed, *edit.added))
 
     def add_result(self, result: int, call: Call, text: str) -> None:
-        """Add a result with this text of a call.
+        """Add a result of a call; `text` is the result's text.
 
         A call that failed has edited nothing, and its result supersedes none.
         """
@@ -210,8 +210,8 @@ def repeated_ranges(text: str, newer_texts: Iterable[str]) -> list[tuple[int, in
 def _line_ranges(text: str, has: Callable[[str, str], bool]) -> list[tuple[int, int]]:
     """Return the ranges of the lines for which `has` returns true.
 
-    Its arguments are a line without white space around it, and the line's content: the same without
-    the line number that a tool wrote at its beginning.
+    `has` gets a line without white space around it, and the line's content, which also lacks the
+    line number that a tool wrote at its beginning.
     """
     ranges: list[tuple[int, int]] = []
     start = 0
@@ -255,20 +255,24 @@ def _first_text(fields: Mapping[str, Any], names: tuple[str, ...]) -> str:
 
 
 def _edits(call: Call, path: str, fields: Mapping[str, Any], arguments: str) -> Iterator[FileEdit]:
-    """Yield the edits of a call with these arguments."""
-    contents = (*OLD, *NEW, *CONTENTS)
-    other_fields = {name: value for name, value in fields.items() if name not in contents}
+    """Yield the edits of a call: patches, replaced texts, and a file that is written in full.
+
+    `path` is the file that the call names, empty if it names none. `fields` are the arguments by
+    name. They are empty if `arguments` is no JSON object; it may then be a patch itself.
+    """
+    file_contents = (*OLD, *NEW, *CONTENTS)
+    other_fields = {name: value for name, value in fields.items() if name not in file_contents}
     for text in _texts(other_fields) if fields else [arguments]:
         if _PATCH.search(text):
             yield from _patch_edits(call, path, text)
     if not path or fields.get("command") in _READS:
         return
-    inner = fields.get("edits")
-    changes = [fields, *(inner if isinstance(inner, list) else ())]
+    several_edits = fields.get("edits")
+    changes = [fields, *(several_edits if isinstance(several_edits, list) else ())]
     for change in changes:
         if isinstance(change, Mapping) and (old := _first_text(change, OLD)):
             before, after = _lines(old), _lines(_first_text(change, NEW))
-            yield FileEdit(call, path, before - after, after)
+            yield FileEdit(call, path, removed=before - after, added=after)
     content = next((name for name in CONTENTS if isinstance(fields.get(name), str)), None)
     if content is not None and not _first_text(fields, OLD):
         yield FileEdit(call, path, frozenset(), _lines(fields[content]), is_whole=True)
@@ -296,7 +300,8 @@ def _patch_edits(call: Call, path: str, patch: str) -> Iterator[FileEdit]:
             (removed if line[0] == "-" else added).setdefault(path, set()).add(line[1:].strip())
     for name in dict.fromkeys((*removed, *added)):
         before, after = frozenset(removed.get(name, ())), frozenset(added.get(name, ()))
-        yield FileEdit(call, name, before - after, after)
+        # A line that the patch removes and adds, for example at another place, is not replaced.
+        yield FileEdit(call, name, removed=before - after, added=after)
 
 
 def _lines(text: str) -> frozenset[str]:

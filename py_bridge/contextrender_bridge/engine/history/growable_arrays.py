@@ -50,7 +50,7 @@ class GrowableArray:
 
     @staticmethod
     def extend_all(*pairs: tuple["GrowableArray", Any]) -> None:
-        """Append to each array the sequence that it is paired with."""
+        """Append numbers to several arrays. Each argument is an array and its new numbers."""
         for array, numbers in pairs:
             array.extend(numbers)
 
@@ -85,18 +85,14 @@ def decode_vector(encoded: bytes) -> Vectors:
 
 
 class VectorTable:
-    """The results' unit vectors by result number, in one growing float32 matrix.
-
-    All rows are of one `model`; `use_model` drops them if it names another. `task` is the vector of
-    the first user message. `unsaved` has the numbers of the results whose rows are not stored yet.
-    """
+    """The results' unit vectors by result number, in one growing float32 matrix."""
 
     def __init__(self) -> None:
-        self.model = ""
-        self.task: Vectors | None = None
-        self.unsaved: set[int] = set()
-        self._rows: Vectors = np.zeros((0, 0), np.float32)
-        self._present = np.zeros(0, np.bool_)
+        self.model = ""  # the embedding model of all vectors; `use_model` drops those of another
+        self.task: Vectors | None = None  # the vector of the first user message
+        self.unsaved: set[int] = set()  # the results whose vectors are not stored yet
+        self._rows: Vectors = np.zeros((0, 0), np.float32)  # each result's vector, or zeros
+        self._present = np.zeros(0, np.bool_)  # whether each result has a vector
 
     @property
     def nbytes(self) -> int:

@@ -75,21 +75,22 @@ def earlier_history(full_history: History, messages: int) -> History:
 class RememberingTracking(Tracking):
     """A tracking that can return its state after each of its messages.
 
-    `_token_counts` and `_event_counts` have the counts after each message, `_result_positions` the
-    message of each result. `_first_use` has, for each token, the message that used it first. For
-    each use of a result, `_use_position` has the message, `_used_result` the result and `_use_turn`
-    the turn.
+    Most of its arrays only grow, so an earlier state is their beginning. What later messages change
+    is recorded beside them.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._position = 0
-        """The position of the message that is being added."""
-        self._result_positions: list[int] = []
+        self._position = 0  # of the message that is being added
+        # After each message:
         self._token_counts, self._event_counts = GrowableArray(), GrowableArray()
-        self._first_use = GrowableArray(np.int32)
+        # Each result:
+        self._result_positions: list[int] = []  # its message
         self._result_turn = GrowableArray()
-        self._use_position = GrowableArray()
+        # Each token:
+        self._first_use = GrowableArray(np.int32)  # the message that used it first
+        # Each use of a result by an assistant message, in order:
+        self._use_position = GrowableArray()  # the message
         self._used_result = GrowableArray(np.int32)
         self._use_turn = GrowableArray()
 
@@ -163,6 +164,7 @@ class RememberingTracking(Tracking):
         self._first_use.values[unused] = self._position
 
     def _add_result_use(self, result: int, turn: int) -> None:
+        """Count the use, and record it for `_uses_before`."""
         super()._add_result_use(result, turn)
         self._use_position.append(self._position)
         self._used_result.append(result)

@@ -20,16 +20,15 @@ Ints = NDArray[np.integer[Any]]
 class RememberingReuse(ReuseIndex):
     """An index that can return its earlier states, because it records the values in their order.
 
-    `_result_values` has the values of all results, one result after the other. `_result_ends` has
-    the position in it at which the values of each result end. A match is one value of a use, with
-    the result that it is credited to. `_matched_values` and `_matched_results` have all matches,
-    one use after the other. `_use_ends` has the position at which the matches of each use end.
-    Values are stored by number.
+    A match is one value of a use, with the result that the use is credited to. Values are stored by
+    number.
     """
 
     def __init__(self) -> None:
         super().__init__()
+        # The values of all results, one result after the other, and where those of each result end.
         self._result_values, self._result_ends = GrowableArray(np.int32), GrowableArray()
+        # The matches of all uses, one use after the other, and where those of each use end.
         self._matched_values = GrowableArray(np.int32)
         self._matched_results = GrowableArray(np.int32)
         self._use_ends = GrowableArray()
@@ -87,6 +86,7 @@ class EarlierReuse(ReuseIndex):
         matched_results: Ints,
         results: int,
     ) -> None:
+        """Set up an index of the first `results` results. `ids` has the number of each value."""
         super().__init__()
         self.uses, self._ids = uses, ids
         self._result_counts = result_counts

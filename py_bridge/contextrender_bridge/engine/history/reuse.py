@@ -27,22 +27,20 @@ class ReuseIndex:
     """An index of the values in results, and of the operations that repeat them.
 
     An operation that repeats a value is a match of the value, and is credited to the first result
-    that contains the value. `uses` has the uses in transcript order; a use has all values of one
-    operation that are credited to one result. Values are numbered in `_ids`. By that number,
-    `_first_result` has the first result with the value, `_result_count` the number of results with
-    it, and `_match_count` the number of its matches. By result, `_credited` has the values with a
-    match that is credited to it. `_stale` has the results whose score in `_scores` is out of date.
+    that contains the value. A use has all values of one operation that are credited to one result.
     """
 
     def __init__(self) -> None:
-        self.uses: list[Use] = []
-        self._ids: dict[str, int] = {}
-        self._first_result = array("l")
-        self._result_count = array("l")
-        self._match_count = array("l")
-        self._credited: dict[int, set[int]] = {}
+        self.uses: list[Use] = []  # in transcript order
+        # Each value, by its number:
+        self._ids: dict[str, int] = {}  # the number
+        self._first_result = array("l")  # the first result with the value
+        self._result_count = array("l")  # the number of results with it
+        self._match_count = array("l")  # the number of operations that repeat it
+        # Each result, by its number:
+        self._credited: dict[int, set[int]] = {}  # its values whose matches are credited to it
         self._scores: list[float] = []
-        self._stale: set[int] = set()
+        self._stale: set[int] = set()  # the results whose score is out of date
 
     def __len__(self) -> int:
         return len(self._scores)
@@ -71,7 +69,7 @@ class ReuseIndex:
         for value in values - new_values:
             number = self._ids[value]
             self._result_count[number] += 1
-            if self._match_count[number]:
+            if self._match_count[number]:  # its matches now count less for its first result
                 self._stale.add(self._first_result[number])
         self._ids.update(zip(new_values, count(len(self._first_result)), strict=False))
         self._first_result.extend(repeat(result, len(new_values)))
@@ -141,7 +139,7 @@ class ReuseIndex:
         return int(self._first_result[self._ids[value]])
 
     def used_values(self, result: int) -> list[str]:
-        """Return the values of a result that operations have matched so far."""
+        """Return the values whose matches by operations so far are credited to a result."""
         credited = self._credited.get(result)
         if not credited:
             return []

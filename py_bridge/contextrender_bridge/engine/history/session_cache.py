@@ -66,7 +66,7 @@ class SessionCache:
 
     @property
     def nbytes(self) -> int:
-        """The memory of all states when they were put, in bytes."""
+        """The memory of all states, in bytes, as it was when they were added."""
         return self._bytes
 
     def get(self, key: Key) -> SessionState | None:
@@ -80,9 +80,10 @@ class SessionCache:
             return entry.state
 
     def put(self, key: Key, state: SessionState) -> None:
-        """Add a state. Above the limit, drop the least recently used states, then its own texts.
+        """Add a state. Above the limit, drop the least recently used states.
 
-        A state that is still much too large is not kept.
+        If this state alone is above the limit, drop its texts and all of its histories but the one
+        used last. If it is then still much too large, it is not cached.
         """
         entry = _CachedState(state, state.nbytes, time.monotonic())
         with self._guard:

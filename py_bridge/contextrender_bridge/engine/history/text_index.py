@@ -118,7 +118,10 @@ class WordIndex:
         )
 
     def first(self, results: int, segments: int) -> "WordIndex":
-        """Return the index of the first results and segments, for reading alone."""
+        """Return the index of the first results and segments, to which no result can be added.
+
+        It shares the postings, so these also have later segments, which `match` leaves out.
+        """
         index = WordIndex()
         index._postings, index._entries = self._postings, self._entries
         index._lengths = self._lengths.first(results)

@@ -135,7 +135,7 @@ class LiteLLMEmbedder:
         vectors, is_first_request = answer_of(
             key,
             lambda: (self._embed_with_breaker(list(text_of_row.values())), True),
-            is_quick=self._breaker.refuses,
+            is_quick=self._breaker.refuses,  # then it raises at once
             without_usage=_without_usage,
         )
         self._dimension = vectors.shape[1]
@@ -230,7 +230,10 @@ class LiteLLMEmbedder:
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _vectors(self, reply: Any, count: int) -> list[Vectors]:
-        """Return the unit rows of a provider's reply. Raise EmbeddingUnavailable if it is wrong."""
+        """Return the vectors of a provider's reply, scaled to length 1.
+
+        Raise EmbeddingUnavailable if the reply has not `count` vectors of one width.
+        """
         try:
             items = sorted(reply.data, key=lambda item: int(item["index"]))
             vectors = [np.asarray(item["embedding"], dtype=np.float32) for item in items]

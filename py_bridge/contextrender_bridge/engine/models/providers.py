@@ -110,7 +110,7 @@ class PendingProviderCall(BaseException):
 
     def __init__(self, key: Hashable, ask: Callable[[], Any]) -> None:
         """Set up a call. `ask` returns the answer, or raises the provider's error."""
-        super().__init__("an answer is waited for")
+        super().__init__("a request must wait for a provider's answer")
         self.key = key
         self._ask = ask
 

@@ -78,9 +78,9 @@ class SummaryFailed(ContextRenderError):
 
 @dataclass(slots=True, frozen=True)
 class Summary:
-    """A summary of a history's first `covered` messages, written when it had `messages` of them.
+    """A summary of a history's first `covered` messages.
 
-    `digest` is the digest of all these `messages`.
+    When it was written, the history had `messages` messages. `digest` is the digest of these.
     """
 
     covered: int
@@ -93,8 +93,8 @@ class Summary:
 class SummaryMethod:
     """The settings that a summary was written with. A call uses only summaries of its own method.
 
-    `limit` is in tokens. With a `guideline` the summary is text that follows it, otherwise it is
-    typed notes.
+    `limit` is in tokens. With a `guideline` the summary is text that follows it. Otherwise it is
+    notes under fixed headings, such as files and decisions.
     """
 
     policy: str

@@ -69,7 +69,12 @@ def first_new(context: CallContext, previous: Selection) -> int:
 
 
 def _is_large(builder: SelectionBuilder, result: int) -> bool:
-    """Return whether a new result is too large to be shown complete."""
+    """Return whether a new result is too large to be shown complete.
+
+    A result is too large above the newest results' share of the free tokens. A small or needed one
+    is not too large below it. Any other one may have at most a share of the budget, and at most
+    half of the remaining tokens or a small share of the free ones (docs/policies.md).
+    """
     size = builder.context.sizes[result]
     limit = builder.context.view.parameters.newest_share * builder.free_tokens
     if size > limit:
@@ -92,8 +97,8 @@ def _is_needed(context: CallContext, result: int) -> bool:
 def _add_excerpts(builder: SelectionBuilder, large_results: list[int]) -> bool:
     """Add excerpts of large results. Return False if too few tokens are left for them.
 
-    They share half of the tokens that are left beside their calls. A result without an excerpt is
-    selected complete.
+    The calls of the results are complete. Of the remaining tokens without those of the calls, the
+    excerpts share half evenly. A result that gets no excerpt is selected complete.
     """
     call_tokens = sum(builder.call_tokens[result] for result in large_results)
     size = (builder.remaining_tokens - call_tokens) / 2 / len(large_results)
@@ -150,7 +155,7 @@ def _restored_parts(
 ) -> list[RestoredPart]:
     """Return the parts of the results that are shown again, in at most `token_limit` tokens.
 
-    The results with the highest density scores come first. Of each result, its best segments with
+    The results with the highest result scores come first. Of each result, its best segments with
     tracked tokens that are visible nowhere else are shown. Instead of a file that was read again,
     the newer result is tried first. Lines that were edited since are left out.
     """

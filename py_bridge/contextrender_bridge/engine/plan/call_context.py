@@ -52,7 +52,7 @@ class CallContext:
 
     @cached_property
     def unbudgeted(self) -> frozenset[int]:
-        """The positions of the unbudgeted messages."""
+        """The positions of the system prompt and the current user message, which cost no budget."""
         leading = min(self.view.history.leading_system, self.message_count)
         return frozenset([*range(leading), self.last_user]) - {-1}
 
@@ -65,7 +65,7 @@ class CallContext:
 
     @cached_property
     def unbudgeted_tokens(self) -> int:
-        """The tokens of the unbudgeted messages."""
+        """The tokens of the `unbudgeted` messages."""
         return sum(self.view.history.text_tokens[position] for position in self.unbudgeted)
 
     def seconds_since(self, messages: int) -> float:
@@ -136,9 +136,10 @@ class CallContext:
         return self.track(self.message_count)
 
     def tracking_with(self, messages: int) -> Tracking:
-        """Return a tracking of at least the first `messages` messages, and none after the call.
+        """Return a tracking of at least the first `messages` messages, and of none after the call.
 
-        If the history's own tracking has enough messages, no more are read.
+        If the history's own tracking has enough messages, no more are read. A replay's tracking
+        returns any of its states without reading messages again.
         """
         if self.view.history.replay_tracking is not None:
             return self.tracking
@@ -165,14 +166,16 @@ def tracker(view: PolicyInput) -> Callable[[int], Tracking]:
     """Return a function that returns the tracking of a history's first messages, by their count.
 
     It returns the history's own tracking, unless that has later messages already. Then it returns
-    another one that is read from the first message on. Its counts must not fall from call to call.
+    another one that is read from the first message on. The counts must not fall from call to call.
     """
     earlier_tracking: Tracking | None = None
 
     def track(messages: int) -> Tracking:
+        """Return the tracking of the first `messages` messages."""
         nonlocal earlier_tracking
         tracking = view.history.tracking
-        if view.history.replay_tracking or tracking is None or tracking.message_count <= messages:
+        has_no_later_messages = tracking is None or tracking.message_count <= messages
+        if view.history.replay_tracking or has_no_later_messages:  # a replay's can return to these
             return view.tracking_of(messages)
         earlier_tracking = earlier_tracking or Tracking()
         earlier_tracking.catch_up(view.history, messages, view.originals, view.counter)

@@ -46,8 +46,8 @@ def are_changed(text: TextSelection, context: CallContext) -> NDArray[np.bool_]:
 def select_text(context: CallContext, before: TextSelection = ALL_TEXT) -> TextSelection:
     """Return the text selection `before` if its size is right, otherwise a new one.
 
-    The size is right if it is at most `CAP` of the budget, and at least `RETURN` of the budget
-    unless `before` has all text.
+    The size is right if it is at most `CAP` of the budget, and at least `RETURN` of the budget.
+    Below that, dropped text has room again; the selection of all text cannot be too small.
     """
     total, budget = int(sizes_of(before, context).sum()), context.view.budget
     lower_limit = RETURN * budget if before != ALL_TEXT else 0
@@ -90,9 +90,11 @@ def _select_less_text(context: CallContext) -> TextSelection:
 def _cut_users(
     context: CallContext, sizes: Ints, are_users: NDArray[np.bool_]
 ) -> dict[int, Substitute]:
-    """Return the excerpts with which the user's messages fit `TARGET` beside the other text.
+    """Return excerpts of the user's messages, so that all text has at most `TARGET` of the budget.
 
-    `sizes` has the tokens of each message's text, 0 for a dropped one.
+    The first and the newest messages stay complete if they are small (`_complete_users`). Each of
+    the others may have `MIN_TOKENS`, even if the text then exceeds `TARGET`. `sizes` has the tokens
+    of each message's text, 0 for a dropped one.
     """
     view, other_tokens = context.view, int(sizes[~are_users].sum())
     positions = np.flatnonzero(are_users & (sizes > 0)).tolist()
@@ -105,9 +107,10 @@ def _cut_users(
 
 
 def _cut_remaining(context: CallContext, sizes: Ints) -> dict[int, Substitute]:
-    """Return the excerpts with which the texts leave the newest results their share.
+    """Return excerpts of the texts, so that the newest results have `NEWEST_SHARE` of the budget.
 
-    `sizes` has the tokens of each message's text so far.
+    The user's first and newest messages stay complete if they are small (`_complete_users`). All
+    other texts are cut to equal shares. `sizes` has the tokens of each message's text so far.
     """
     view = context.view
     text_limit = int((1 - NEWEST_SHARE) * view.budget)
@@ -139,7 +142,10 @@ def _are_users(context: CallContext) -> NDArray[np.bool_]:
 
 
 def _may_be_dropped(context: CallContext) -> NDArray[np.bool_]:
-    """Return, for each message, whether its text is budgeted and not the assistant's last."""
+    """Return, for each message, whether its text may be dropped.
+
+    That is not so for the assistant's last message, the system prompt and the current user message.
+    """
     may_be_dropped = np.ones(context.message_count, np.bool_)
     may_be_dropped[list(context.unbudgeted)] = False
     if context.last_assistant >= 0:

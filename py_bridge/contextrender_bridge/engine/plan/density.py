@@ -1,7 +1,7 @@
-"""Density scores: the expected use of a result, or of a segment, for its size in tokens.
+"""Scores of results and of segments: their expected use for their size in tokens.
 
 docs/policies.md has the formulas (Result score, Segment score). They were fitted on recorded
-sessions.
+sessions. A result owns a tracked token if it is the first result with it.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from contextrender_bridge.engine.plan.call_context import CallContext, Ints
 from contextrender_bridge.engine.plan.ranking import Floats
 
 MIN_COST: Final = 30
-"""The tokens that a smaller result counts as in its density score."""
+"""The tokens that a smaller result counts as in its result score."""
 
 LOG_ODDS: Final = -2.73
 """The logarithm of the factor that makes `worth_of` the odds of a use."""
@@ -23,7 +23,7 @@ LOG_ODDS: Final = -2.73
 
 @dataclass(frozen=True)
 class Density:
-    """The density score of each result, and the factors of the density scores of segments.
+    """The result score of each result, and the factors of the segment scores.
 
     `overlap_latest` is each segment's overlap in words with the latest user and assistant messages,
     and `overlap_task` that with the first user message (docs/policies.md, Segment score).
@@ -36,16 +36,17 @@ class Density:
 
     @cached_property
     def best_first(self) -> list[int]:
-        """The results by density score, the best first, the older first if equal."""
+        """The results by result score, the best first, the older first if equal."""
         results: list[int] = np.argsort(-self.result_scores, kind="stable").tolist()
         return results
 
     @cached_property
     def segment_factors(self) -> Floats:
-        """The part of each segment's density score that does not depend on the rest of the prompt.
+        """The part of each segment's score that does not depend on the rest of the prompt.
 
         The other factors are (1+used) and (1+new)^0.8, where new and used are the tokens of the
-        segment that are not visible yet, and those of them that a turn has used.
+        segment that are not visible yet, and those of them that a turn has used (docs/policies.md,
+        Segment score, with exponents that were fitted on recorded sessions).
         """
         tracking = self.context.tracking
         odds = np.exp(LOG_ODDS) * worth_of(self.context)
@@ -74,16 +75,17 @@ class Density:
 
     @cached_property
     def segment_tokens_used(self) -> NDArray[np.bool_]:
-        """Says of each token of the segments whether a turn used it, in the same order."""
+        """Says whether a turn used each token of the segments, in the order of `segment_ids`."""
         tracking = self.context.tracking
         is_used: NDArray[np.bool_] = tracking.is_used.values[tracking.segment_ids.values]
         return is_used
 
 
 def density_of(context: CallContext) -> Density:
-    """Return the density scores for a call.
+    """Return the scores for a call, as docs/policies.md defines them.
 
-    A word of both latest messages counts once in a segment's overlap with them.
+    The exponents were fitted on recorded sessions. A word of both latest messages counts once in a
+    segment's overlap with them.
     """
     tracking = context.tracking
     bm25_answer, overlap_answer = tracking.word_index.match(tracking.answer_words)
@@ -104,7 +106,8 @@ def worth_of(context: CallContext) -> Floats:
     """Return each result's odds of being used again, up to a factor that all results share.
 
     They rise with the number of tracked tokens that the result owns and of the turns that used it,
-    and fall with the turns since its last use (docs/policies.md, Segment score).
+    and fall with the turns since its last use (docs/policies.md, Segment score). The exponents were
+    fitted on recorded sessions.
     """
     tracking = context.tracking
     worth: Floats = (

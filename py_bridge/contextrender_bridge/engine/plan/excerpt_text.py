@@ -48,7 +48,11 @@ def excerpt_of(context: CallContext, result: int, segments: Sequence[int]) -> Su
 
 
 def _excerpt(context: CallContext, result: int, segments: Sequence[int]) -> Substitute:
-    """Return the excerpt with these segments of a result, which are in text order."""
+    """Return the excerpt with these segments of a result, which are in text order.
+
+    Under a cache-aware policy, which alone has a `start_budget`, the first line of a newest result
+    names the omitted lines. The agent asked for that text a moment ago and may read on.
+    """
     view, results = context.view, context.view.history.results
     tokens = results.tokens[result]
     excerpt_tokens = sum(int(context.tracking.segment_tokens.values[s]) for s in segments)
@@ -112,7 +116,7 @@ def call_of_result(view: PolicyInput, result: int) -> tuple[str, str]:
 
 
 def restored_mark(position: int, *, is_complete: bool, edited_at: int = 0) -> str:
-    """Return the first line of a restored result or of its parts.
+    """Return the first line of a restored result or of its parts, which were dropped before.
 
     `edited_at` is the number of the call that edited the result's file since, 0 if none did.
     """
@@ -160,7 +164,7 @@ def _number_tokens(number: int) -> int:
 
 
 def _gap(parts: Sequence[str]) -> str:
-    """Return the mark of a gap behind the parts, without a space if they end with one."""
+    """Return the mark of a gap that follows the `parts`, without a space if they end with one."""
     return GAP.lstrip() if not parts or parts[-1][-1:].isspace() else GAP
 
 

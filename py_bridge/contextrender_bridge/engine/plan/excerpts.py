@@ -1,6 +1,6 @@
 """The choice of segments for excerpts, by the tracked tokens they add for their size.
 
-The gain of a segment is its density score (docs/policies.md, Segment score).
+The gain of a segment is its score in docs/policies.md, Segment score.
 
 Long because new excerpts, the rest of the budget and restored parts are filled by one choice.
 """
@@ -40,16 +40,19 @@ SORTED_FIRST: Final = 256
 class ExcerptBuilder:
     """A builder of excerpts, which adds the segments with the largest gains to a selection.
 
-    The tokens of an added segment are then visible, so the gains of others fall. A segment without
-    a token that is not visible is never added.
+    The tokens of an added segment are then visible, so the gains of others fall. If all tokens of a
+    segment are visible, its gain is 0, and it is never added. The gain of any other segment is
+    `Density.segment_factors` times (1 + used) (1 + new)^0.8, where new is the summed weight of its
+    tokens that are not visible, and used the number of these that a turn has used.
     """
 
     def __init__(self, builder: SelectionBuilder, density: Density) -> None:
+        """Add excerpts to what `builder` has selected, by the `density` of the same call."""
         context, tracking = builder.context, builder.context.tracking
         self._builder, self._tracking = builder, tracking
         self._density, self._gain_factors = density, density.segment_factors
         self._gap_tokens = context.view.counter.text(GAP)
-        self._excerpt_tokens: dict[int, int] = {}
+        self._excerpt_tokens: dict[int, int] = {}  # of each result's excerpt so far
         self._first_segment: list[int] = tracking.first_segment.values.tolist()
         self._visible = visible_tokens(builder)
         # Loops over single tokens read memory views, which is faster than reading NumPy arrays.
@@ -95,13 +98,17 @@ class ExcerptBuilder:
         return segment
 
     def fill_up(self, limit: float) -> None:
-        """Add the segments with the largest gains, while the selection is within `limit`."""
+        """Add the segments with the largest gains of all results that are not selected yet.
+
+        The tokens of the selection stay within `limit`.
+        """
         builder = self._builder
         if limit - builder.used_tokens > MIN_TO_FILL:
             available = np.flatnonzero(builder.available)
-            end = self._first_segment[-1]
+            end = self._first_segment[-1]  # of all segments
             first = self._first_segment[int(available[0])] if len(available) else end
             gains = self._gains(first, end)
+            # A segment of a selected result has no gain.
             gains *= builder.available[self._tracking.segment_result.values[first:]]
             self._add_best(first, gains, lambda: limit - builder.used_tokens, MAX_MISFITS_OF_ALL)
 

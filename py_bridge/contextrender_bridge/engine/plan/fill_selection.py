@@ -43,8 +43,8 @@ def take_newest(
 ) -> None:
     """Select the newest turn's results complete, the smallest first, within `token_limit`.
 
-    The others become excerpts of at most `max_excerpt_tokens` beside their calls. With a
-    `newest_share` of 0 nothing is selected, and the results compete with all others.
+    The others become excerpts of at most `max_excerpt_tokens` each, without their calls. If
+    `newest_share` is 0, nothing is selected here, and the results compete with all others.
     """
     if not builder.context.view.parameters.newest_share:
         return
@@ -227,7 +227,7 @@ def select_results(
 ) -> SelectionBuilder:
     """Select the newest results, then pinned ones, then others complete and as excerpts.
 
-    Complete results are in the order of their density scores, up to `complete_share` of the tokens.
+    Complete results are in the order of their result scores, up to `complete_share` of the tokens.
     Excerpts have the segments with the largest gains; then complete results that still fit are
     selected. Excerpts of the newest results have at most `max_excerpt` tokens. With `share`, only
     this share of the free tokens may be used, besides those of the newest results.

@@ -92,12 +92,12 @@ class PolicyInput:
 
     @cached_property
     def unbudgeted(self) -> frozenset[int]:
-        """The positions of the unbudgeted messages."""
+        """The positions of the system prompt and the current user message, which cost no budget."""
         return unbudgeted_messages(self.history, len(self.history))
 
     @cached_property
     def unbudgeted_tokens(self) -> int:
-        """The tokens of the unbudgeted messages."""
+        """The tokens of the `unbudgeted` messages."""
         return sum(self.history.text_tokens[position] for position in self.unbudgeted)
 
     @cached_property
@@ -156,11 +156,11 @@ class PolicyInput:
 
     @cached_property
     def eligible(self) -> NDArray[np.bool_]:
-        """Says of each result whether it may be shown: it has a call, and its turn is retained."""
+        """Says of each result whether it may be shown: it has a call, and its turn is shown."""
         results = self.history.results
         has_call: NDArray[np.bool_] = np.asarray(results.call_event, dtype=np.int64) != NO_CALL
-        if self.retained_text.turns:
-            is_dropped = np.isin(np.asarray(results.turn), self.retained_text.turns)
+        if self.retained_text.dropped_turns:
+            is_dropped = np.isin(np.asarray(results.turn), self.retained_text.dropped_turns)
             return has_call & ~is_dropped
         return has_call
 

@@ -68,16 +68,16 @@ class RestoredText:
 class TextSelection:
     """The texts of messages in a prompt: all but the `dropped` ones; `cut` ones as substitutes.
 
-    `turns` are the turns of which all texts were dropped.
+    `dropped_turns` are the turns that were dropped with all their texts, calls and results.
     """
 
     dropped: tuple[int, ...] = ()
     cut: Mapping[int, Substitute] = field(default_factory=dict)
-    turns: tuple[int, ...] = field(default=(), compare=False)
+    dropped_turns: tuple[int, ...] = field(default=(), compare=False)
 
-    def cut_since(self, later: TextSelection) -> set[int]:
-        """Return the messages whose text is not complete here, but is complete in `later`."""
-        return {*self.dropped, *self.cut} - {*later.dropped, *later.cut}
+    def completed_since(self, before: TextSelection) -> set[int]:
+        """Return the messages whose text is complete here but was not in the selection `before`."""
+        return {*before.dropped, *before.cut} - {*self.dropped, *self.cut}
 
 
 ALL_TEXT: Final = TextSelection()
@@ -285,7 +285,7 @@ class Selection:
             if text_before.cut.get(message) != substitute
         }
         return (
-            frozenset(events[message] for message in text_before.cut_since(text)),
+            frozenset(events[message] for message in text.completed_since(text_before)),
             cut_now,
             frozenset(events[message] for message in {*text.dropped} - {*text_before.dropped}),
         )
@@ -338,7 +338,10 @@ class Selection:
         return frozenset(calls[result] for result in before.arguments.keys() - self.shown_results)
 
     def _cut_calls(self, before: Selection, history: History) -> dict[int, Substitute]:
-        """Return the cut arguments that changed or are shown again, by the call's event."""
+        """Return the cut arguments of calls that need an edge, by the call's event.
+
+        They changed, or the prompt `before` did not show the call, which is shown with its result.
+        """
         calls = history.results.call_event
         return {
             calls[result]: arguments
@@ -413,7 +416,10 @@ def rendered_messages(
 def _result_messages(
     history: History, selection: Selection, text_of: Callable[[int], str]
 ) -> list[RenderedMessage]:
-    """Return the messages of the results that a selection shows."""
+    """Return the messages of the results that a selection shows.
+
+    Parts of older results that are restored after a result are appended to its complete text.
+    """
     positions = history.results.message
     substitutes = {positions[r]: excerpt.text for r, excerpt in selection.excerpts.items()}
     for result, restored in selection.restored.items():
@@ -426,7 +432,10 @@ def _result_messages(
 def _calls_by_message(
     history: History, selection: Selection
 ) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[tuple[int, str], ...]]]:
-    """Return the numbers of the shown calls, and the cut arguments by number, of each message."""
+    """Return the shown calls, and the cut arguments, by message.
+
+    Calls are numbers within their message. Cut arguments are pairs of a number and a text.
+    """
     results = selection.shown_results
     calls: dict[int, tuple[int, ...]] = {}
     arguments: dict[int, tuple[tuple[int, str], ...]] = {}

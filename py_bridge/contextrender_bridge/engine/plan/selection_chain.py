@@ -71,7 +71,7 @@ class EdgeTrail:
         return self.by_kind[EXCERPT] | (restored - self.complete)
 
     def edges(self) -> list[ShownEvent]:
-        """Return the edges that store the complete state, without a call before."""
+        """Return edges that store the complete state, relative to no call."""
         restored = (edge for edges in self.restored.values() for edge in edges)
         return [*self.by_event.values(), *restored]
 
@@ -138,7 +138,7 @@ def _keys_of(kind: str, edges: Mapping[int, ShownEvent]) -> tuple[int, ...]:
 
 
 def _substitutes(edges: Mapping[int, ShownEvent], event_text: EventText) -> dict[int, Substitute]:
-    """Return the substitutes that the edges to excerpts store, by the same keys."""
+    """Return the substitutes that edges of the kind `EXCERPT` store, by the keys of `edges`."""
     substitutes: dict[int, Substitute] = {}
     for key in _keys_of(EXCERPT, edges):
         event, fields = edges[key].event, edges[key].fields
@@ -239,10 +239,10 @@ class SelectionChain:
             return None
 
     def update(self, calls: Mapping[UUID, CallEdges], before: Mapping[UUID, UUID]) -> None:
-        """Add calls, or replace them."""
+        """Add stored calls by id, or replace them, and the call before each."""
         self.calls |= calls
         self.before |= before
-        self._trail, self._trail_call = EdgeTrail(), None
+        self._trail, self._trail_call = EdgeTrail(), None  # a followed call may be replaced
 
     @property
     def nbytes(self) -> int:

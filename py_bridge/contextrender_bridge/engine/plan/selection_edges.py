@@ -101,7 +101,8 @@ def _common_length(first: str, second: str) -> int:
 def text_of(pieces: Sequence[int | str], original: str) -> tuple[str, Ranges]:
     """Return the text that consists of pieces, and its ranges of the original text.
 
-    Of two numbers, the first is the start of a range and the second its length.
+    A piece is a text, or a number. Two numbers that follow each other are the start and the length
+    of a range.
     """
     parts: list[str] = []
     ranges: list[int] = []
@@ -120,7 +121,8 @@ def text_of(pieces: Sequence[int | str], original: str) -> tuple[str, Ranges]:
 class CallEdges:
     """A call's selection as it is stored: its edges, and fields of its node.
 
-    If it `is_relative`, the edges have the changes since the call before, otherwise all events.
+    If it `is_relative`, the edges have the changes since the call before, otherwise all events. The
+    other fields are those of `Selection`, of which `step_budget` is its `budget`.
     """
 
     edges: tuple[ShownEvent, ...] = ()
@@ -132,7 +134,7 @@ class CallEdges:
 
     @classmethod
     def of(cls, fields: Mapping[str, Any], edges: Iterable[ShownEvent]) -> Self:
-        """Return a call's selection from its node's fields and the edges of the node."""
+        """Return what a call's node and its edges store. A missing field has its default."""
         return cls(
             edges=tuple(sorted(edges, key=_event_and_kind)),
             is_relative=bool(fields.get("is_relative")),
@@ -150,7 +152,7 @@ class CallEdges:
         history: History,
         event_text: EventText,
     ) -> Self:
-        """Return the edges and fields of a selection, relative to the `previous` one if any."""
+        """Return what to store of a selection: its changes since `previous`, or all without it."""
         changes = selection.changes_since(previous, history)
         return cls(
             edges=tuple(sorted(edges_of(changes, history, event_text), key=_event_and_kind)),

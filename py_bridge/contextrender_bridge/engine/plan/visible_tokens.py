@@ -10,11 +10,15 @@ from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 
 
 def visible_tokens(builder: SelectionBuilder) -> NDArray[np.bool_]:
-    """Return, for each tracked token, whether it is visible in what is selected so far."""
+    """Return, for each tracked token, whether it is visible in what is selected so far.
+
+    It is visible in a text, a result or a call that is shown complete, or in a substitute.
+    """
     context, tracking = builder.context, builder.context.tracking
     results = context.view.history.results
-    is_complete = np.zeros(tracking.event_count, np.bool_)
+    is_complete = np.zeros(tracking.event_count, np.bool_)  # of each event
     is_complete[[results.event[result] for result in builder.complete]] = True
+    # The call of every selected result is shown, complete unless its arguments are cut.
     selected = {*builder.complete, *builder.fixed_excerpts, *builder.segments}
     is_complete[[results.call_event[result] for result in selected - {*builder.arguments}]] = True
     is_visible = _text_tokens(builder) | tracking.tokens_of_events(is_complete)
@@ -33,9 +37,9 @@ def _text_tokens(builder: SelectionBuilder) -> NDArray[np.bool_]:
     A call's builders often have the same text selection, so this is cached (`tokens_of_texts`).
     """
     context, history = builder.context, builder.context.view.history
-    cached = context.tokens_of_texts.get(id(builder.text))
-    if cached is not None:
-        return cached[1]
+    if (cached := context.tokens_of_texts.get(id(builder.text))) is not None:
+        _, cached_tokens = cached
+        return cached_tokens
     first_events = np.array(history.first_events[: context.message_count], np.int64)
     result_events = np.array(history.results.event[: context.result_count], np.int64)
     is_complete_text = np.zeros(context.tracking.event_count, np.bool_)

@@ -34,9 +34,10 @@ HEADER_TOKENS: Final = 32
 class Method:
     """A way to use history summaries, each of at most `share` of the budget.
 
-    `text_of(view, covered)` returns the text selection beside a summary of the first `covered`
-    messages, or None if there is none. `boundary(view)` returns how many messages the next summary
-    has to cover. If it is `guided`, summaries follow the guideline.
+    `text_of(view, covered)` returns which texts are shown beside a summary of the first `covered`
+    messages, or None if they cannot be shown beside it. `boundary(view)` returns how many messages
+    the next summary has to cover. If it is `guided`, summaries follow the operator's guideline for
+    `acon` or ours.
     """
 
     name: str
@@ -108,10 +109,11 @@ def _select_beside(
 
 @dataclass(frozen=True, slots=True)
 class _Placement:
-    """The place of a summary in the prompt: a result's, or a user message's in `text`.
+    """The position of a summary in the prompt: instead of a result, or in a user message.
 
-    `summary` replaces the result `result`, and `cost` is its tokens with the result's call. Both
-    are not set if a user message shows the summary.
+    Instead of the result `result`, the prompt shows `summary`; `cost` is its tokens with those of
+    the result's call. If a user message has the summary, `text` has that message's substitute, and
+    the other fields are not set.
     """
 
     text: TextSelection
@@ -233,10 +235,10 @@ def text_of_all(view: PolicyInput, covered: int) -> TextSelection | None:
 
 def dropped_until(view: PolicyInput, text: TextSelection) -> int:
     """Return the number of messages up to the last one of a dropped turn, results included."""
-    retained = {*view.unbudgeted, view.history.first_user}
-    dropped = (
+    never_dropped = {*view.unbudgeted, view.history.first_user}
+    dropped_messages = (
         position
         for position, turn in enumerate(view.history.turns)
-        if turn in text.turns and position not in retained
+        if turn in text.dropped_turns and position not in never_dropped
     )
-    return max(dropped, default=-1) + 1
+    return max(dropped_messages, default=-1) + 1

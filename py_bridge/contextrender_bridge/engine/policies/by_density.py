@@ -1,4 +1,4 @@
-"""Policies that rank results by their density score: their expected use for their size."""
+"""Policies that rank results by their result score: their expected use for their size."""
 
 import math
 
@@ -18,7 +18,8 @@ from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 def reuse_density(view: PolicyInput) -> Selection:
     """Select the newest turn's results, then pinned results, then complete results.
 
-    These are in the order of their density scores ("Result score" in docs/policies.md).
+    These are in the order of their result scores ("Result score" in docs/policies.md). Excerpts of
+    the newest results have no limit but the tokens that are left.
     """
     context = next_call(view)
     builder, density = SelectionBuilder(context, select_text(context)), density_of(context)
@@ -32,7 +33,7 @@ def reuse_density(view: PolicyInput) -> Selection:
 def contextrender_excerpts(view: PolicyInput) -> Selection:
     """Select the newest results, then complete results, then excerpts of text shown nowhere else.
 
-    Complete results are in the order of their density scores ("Result score" in docs/policies.md).
+    Complete results are in the order of their result scores ("Result score" in docs/policies.md).
     """
     context = next_call(view)
     density = density_of(context)
@@ -44,7 +45,11 @@ IN_PART = "only the parts with values that are visible nowhere else"
 
 
 def selection_of(builder: SelectionBuilder, density: Density) -> Selection:
-    """Return what the builder has selected for the next call."""
+    """Return what the builder has selected for the next call.
+
+    Its scores have no relevance, because these policies do not embed. The result score is what
+    results rank by, and is shown as their usefulness, too.
+    """
     texts = builder.excerpts()
     return Selection(
         builder.context.message_count,
@@ -52,6 +57,8 @@ def selection_of(builder: SelectionBuilder, density: Density) -> Selection:
         tuple(builder.complete),
         texts,
         arguments=builder.arguments,
-        scores=ScoreTable(None, density.result_scores, density.result_scores),
+        scores=ScoreTable(
+            relevance=None, usefulness=density.result_scores, score=density.result_scores
+        ),
         reasons=dict.fromkeys(texts, IN_PART),
     )

@@ -36,7 +36,8 @@ def contextrender_cache_aware(view: PolicyInput) -> Selection:
     """Return the last answered call's selection with the new results, within the call's budget.
 
     The prompt is rebuilt if these exceed the budget. Without an answered call, the policy assumes
-    that earlier prompts had everything.
+    that earlier prompts had everything. A selection that `is_over` omits something, or a prompt
+    before it did; until then the prompt has all results.
     """
     previous = select_answered_calls(view) if view.select_answered else view.previous
     selection = step(next_call(view), previous or NOTHING_SHOWN)
@@ -46,7 +47,11 @@ def contextrender_cache_aware(view: PolicyInput) -> Selection:
 
 
 def step(context: CallContext, previous: Selection) -> Selection:
-    """Return a call's selection within its own budget, which continues the `previous` call's."""
+    """Return a call's selection, which continues the `previous` call's.
+
+    It is within the call's own budget. If that is automatic, it is below the limit that the view
+    has, and more of the newest results is shown beyond it.
+    """
     budget, follows_miss = adjust_budget(context, previous)
     selection = _select_within_budget(context.with_budget(int(budget)), previous.as_continued())
     selection = replace(selection, budget=budget, follows_miss=follows_miss)
@@ -55,11 +60,16 @@ def step(context: CallContext, previous: Selection) -> Selection:
 
 
 def select_answered_calls(view: PolicyInput) -> Selection | None:
-    """Return the last answered call's selection, after one step for each call since `previous`."""
+    """Return the last answered call's selection, or None if no call was answered.
+
+    The calls that were answered since the `previous` selection are selected one after the other,
+    because each continues the prompt of the one before. An assistant message answers the call that
+    had all messages before it.
+    """
     selection, track = view.previous, tracker(view)
-    first_new_message = selection.messages + 1 if selection else 0
-    for position in range(first_new_message, len(view.history)):
-        if view.history.roles[position] == "assistant":  # it answers the call before it
+    after_previous_answer = selection.messages + 1 if selection else 0
+    for position in range(after_previous_answer, len(view.history)):
+        if view.history.roles[position] == "assistant":
             selection = step(CallContext(view, position, track), selection or NOTHING_SHOWN)
     return selection
 
@@ -108,7 +118,11 @@ def _selection(
     rebuilt: int,
     breakpoints: tuple[int, ...],
 ) -> Selection:
-    """Return what the builder has selected. `rebuilt` are the messages at the last rebuild."""
+    """Return what the builder has selected, which is not the full history.
+
+    `rebuilt` is the number of messages when the prompt was last rebuilt, which also chose the
+    `breakpoints` up to which a provider may cache it.
+    """
     return Selection(
         builder.context.message_count,
         text=builder.text,
@@ -137,6 +151,7 @@ def _reasons(view: PolicyInput, selection: Selection) -> dict[int, str]:
         else:
             reasons[result] = f"kept when {rebuild}"
     reasons |= dict.fromkeys(selection.excerpts, IN_PART)
+    # The next call shows an excerpt of these, and this call does not.
     complete_once = selection.next_excerpts.keys() - selection.excerpts.keys()
     return reasons | dict.fromkeys(complete_once, COMPLETE_ONCE)
 

@@ -40,7 +40,10 @@ LAST_TURN_SHARE: Final = 0.25
 
 
 def acon(view: PolicyInput) -> Selection:
-    """Show a summary that follows the guideline, and the last turn if it is small."""
+    """Show a model's summary, and the last turn if it is small.
+
+    The model follows `CONTEXTRENDER_ACON_GUIDELINE` or our guideline (docs/policies.md).
+    """
     return select_with_summary(view, ACON, otherwise=prune)
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from contextrender_bridge.engine.call.call_record import CallRecord
+from contextrender_bridge.engine.call.display_history import DisplayChange, DisplayHistory
 from contextrender_bridge.engine.call.missing_results import MissingResult, uses_of
 from contextrender_bridge.engine.call.old_versions import old_versions_used
 from contextrender_bridge.engine.call.render_call import (
@@ -23,7 +24,6 @@ from contextrender_bridge.engine.call.render_call import (
     policy_input,
     render_call,
 )
-from contextrender_bridge.engine.call.result_life import LifeChange, ResultLife
 from contextrender_bridge.engine.call.settings import RenderSettings, SettingsByTurn
 from contextrender_bridge.engine.history.event_decoding import Fields, StoredUses, append_stored
 from contextrender_bridge.engine.history.history import NO_CALL, History
@@ -95,7 +95,7 @@ class BranchReplay:
         # What is known of calls by their ids.
         self.chain = SelectionChain()  # what each recorded call showed
         self.call_positions: dict[UUID, CallPosition] = {}
-        self._changes: dict[int, list[LifeChange]] | None = None
+        self._changes: dict[int, list[DisplayChange]] | None = None
         """How calls changed the display of each result, by the result's event.
 
         It is None if calls were added since it was computed.
@@ -230,31 +230,32 @@ class BranchReplay:
                     if edge.event in self._result_numbers
                 )
 
-    def lives_of(self, results: Iterable[int]) -> dict[int, ResultLife]:
-        """Return these results' lives, which are the changes of how calls showed them."""
+    def display_histories(self, results: Iterable[int]) -> dict[int, DisplayHistory]:
+        """Return the display histories of these results: how the calls changed what is shown."""
         if self._changes is None:
             self._changes = {}
             for call in self.call_positions.keys() & self.chain.calls.keys():
                 position = self.call_positions[call]
                 for edge in self.chain.calls[call].edges:
-                    change = LifeChange(position.events, position.turn, edge.kind)
+                    change = DisplayChange(position.events, position.turn, edge.kind)
                     self._changes.setdefault(edge.event, []).append(change)
         events = self.full_history.results.event
         return {
-            result: ResultLife(tuple(sorted(self._changes.get(events[result], ()))))
+            result: DisplayHistory(tuple(sorted(self._changes.get(events[result], ()))))
             for result in results
         }
 
     def previous_selection(self, messages: int, policy: str) -> Selection | None:
         """Return the selection of the last answered call before a call, if it has this policy.
 
-        The call before an assistant or user message is looked for among the last `SEARCHED_CALLS`.
+        Return None if it has another policy, or is not among the `SEARCHED_CALLS` calls before. A
+        call is followed by its answer, or by a user message if it was not answered.
         """
         roles = self.full_history.roles
         after_calls = (p for p in range(messages - 1, 0, -1) if roles[p] in ("assistant", "user"))
         for position in islice(after_calls, SEARCHED_CALLS):
-            record = self.calls.get(position)
-            if record and roles[position] == "assistant":
+            is_answered = roles[position] == "assistant"
+            if is_answered and (record := self.calls.get(position)):
                 has_policy = record.settings.policy == policy
                 return self.selection_at(position) if has_policy else None
         return None
@@ -306,9 +307,9 @@ class BranchReplay:
         return content_text(original.get("content")) if original else ""
 
     def recall_results_at(self, turn: int) -> tuple[int, ...]:
-        """Return the results that a turn's message repeats (recall events, docs/method.md).
+        """Return the results of which a turn's message repeats tokens (docs/method.md, Measures).
 
-        Messages that were added since the last call are read first.
+        Messages that were added since this was last computed are read first.
         """
         for message in range(self._recall_messages, len(self.full_history)):
             for event in self._recall.add(self.full_history.messages[message] or {}):
@@ -461,7 +462,7 @@ class BranchReplay:
         """Append the branch's next messages to a history, until it has `messages` messages."""
         for rows in self._rows[len(history) : messages]:
             append_stored(history, rows, self._embedder.name, self._stored_uses)
-            let_requests_run()
+            let_requests_run()  # a branch may have thousands of messages
 
     @property
     def nbytes(self) -> int:

@@ -174,12 +174,12 @@ class RecallScore:
 
     @property
     def result_recall(self) -> float | None:
-        """Later-Used Result Recall, in [0, 1]."""
+        """The share of events whose result was complete in the prompt of their turn."""
         return _share(sum(self.visible_by_age.values()), self.events)
 
     @property
     def result_recall_by_age(self) -> dict[str, float | None]:
-        """Later-Used Result Recall of each age bin."""
+        """The `result_recall` of the events of each age."""
         return {
             label: _share(self.visible_by_age[label], count)
             for label, count in self.events_by_age.items()
@@ -187,7 +187,7 @@ class RecallScore:
 
     @property
     def value_recall(self) -> float | None:
-        """Later-Used Value Recall, in [0, 1]."""
+        """The mean, over the events, of the share of their tokens that were visible."""
         return _share(self.values_seen, self.events)
 
     @property
@@ -196,7 +196,7 @@ class RecallScore:
         return _share(self.turns_with_all_values, self.turns)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the figures as JSON values."""
+        """Return the figures as JSON values. Events are recall events; invocations are calls."""
         return {
             "events": self.events,
             "events_by_age": dict(self.events_by_age),

@@ -5,7 +5,7 @@ from collections import OrderedDict
 
 from contextrender_bridge.base.usage import NOTHING_USED, Usage
 from contextrender_bridge.engine.call.call_record import CallRecord, to_runs
-from contextrender_bridge.engine.call.result_life import has_recorded_reasons
+from contextrender_bridge.engine.call.display_history import has_recorded_reasons
 from contextrender_bridge.engine.call.settings import RenderSettings, SettingsByTurn
 from contextrender_bridge.engine.models.embeddings import Embedder
 from contextrender_bridge.engine.policies import POLICIES, policy_named
@@ -47,7 +47,7 @@ class CachedReplay(BranchReplay):
         if (record := self.record_at(turn)) is None:
             (calls,) = self.replays.up_to([by_turn], turn, deadline)
             return calls[turn - 1] if len(calls) >= turn else None
-        let_requests_run()
+        let_requests_run()  # callers ask for thousands of calls
         call = recorded_call(self, turn, record)
         if self.is_answered(turn):
             self._recorded_calls[turn] = call
@@ -78,7 +78,10 @@ class CachedReplay(BranchReplay):
         return call
 
     def misses_at(self, call: ReplayedCall, by_turn: SettingsByTurn) -> tuple[Miss, ...]:
-        """Return a call's misses, with reasons from its results' lives or from its rendering."""
+        """Return a call's misses, with the reasons why its prompt did not show the results.
+
+        The reasons come from the results' display histories, or else from a new rendering.
+        """
         if call.missing_results and call.turn not in self._misses:
             record = self.record_at(call.turn)
             if record is not None and has_recorded_reasons(record):
@@ -92,11 +95,13 @@ class CachedReplay(BranchReplay):
     def _recorded_misses(self, call: ReplayedCall, record: CallRecord) -> tuple[Miss, ...]:
         """Return a recorded call's misses with the reasons that `explain` gives."""
         results = self.full_history.results
-        lives = self.lives_of([missing_result.result for missing_result in call.missing_results])
+        histories = self.display_histories(
+            [missing_result.result for missing_result in call.missing_results]
+        )
         misses: list[Miss] = []
         for missing_result in call.missing_results:
             number = missing_result.result
-            decision = lives[number].decision(call.turn, record.remaining_tokens)
+            decision = histories[number].decision(call.turn, record.remaining_tokens)
             cost = results.tokens[number] + results.call_tokens[number]
             misses.append(Miss.of(missing_result, decision, cost))
         return tuple(misses)

@@ -90,12 +90,12 @@ class ReplayedCalls:
 class ReplayGroup:
     """Replays under several settings that advance together over one growing history.
 
-    `full_prompt` has the tokens of the last call's full history.
+    `full_prompt_tokens` are those of the last answered call's full history.
     """
 
     replays: list[ReplayedCalls]
     history: History = field(default_factory=History)
-    full_prompt: int = 0
+    full_prompt_tokens: int = 0
 
     @property
     def call_count(self) -> int:
@@ -160,7 +160,7 @@ class Replays:
         self._past.grow(group.history, messages)
         next_calls = [self._next_call(group, replay, turn) for replay in group.replays]
         if self._past.is_answered(turn):
-            group.full_prompt = group.history.total_tokens
+            group.full_prompt_tokens = group.history.total_tokens
             for replay, (_, selection, prompt) in zip(group.replays, next_calls, strict=True):
                 replay.prompt = prompt
                 replay.previous = replay.by_turn.at(turn).policy, selection
@@ -171,9 +171,8 @@ class Replays:
     ) -> tuple[ReplayedCall, Selection, Prompt]:
         """Return a replay's call of `turn`, its selection and its prompt.
 
-        `group.history` has the messages before the call, and `group.full_prompt` the tokens of the
-        last call's full history. The replay itself has its own last prompt, which this call's
-        prompt is compared with.
+        `group.history` has the messages before the call. What this prompt shares with the replay's
+        last prompt counts as cached; with full history, that is all of the last full history.
         """
         let_requests_run()
         history = group.history
@@ -190,7 +189,7 @@ class Replays:
             output,
             self._embedded_tokens(replay, rendered, is_answered=self._past.is_answered(turn)),
         )
-        full_usage = Usage.of_prompt(history.total_tokens, group.full_prompt, output)
+        full_usage = Usage.of_prompt(history.total_tokens, group.full_prompt_tokens, output)
         usage = usage.plus(_model_usage(rendered))
         call = replayed_call(self._past, turn, rendered, usage, full_usage)
         return call, rendered.selection, prompt

@@ -77,15 +77,15 @@ class TextQuery:
         )
 
 
-def is_failure(text: str, shell: str = "") -> bool:
+def is_failure(text: str, other_fields: str = "") -> bool:
     """Return whether a tool's result looks like that of a call that failed.
 
-    Then the message's `shell`, its JSON without the text, has the mark `is_error`. Or the text has
-    an error's name, a traceback or a status near its beginning or end, as tools report failures.
+    It does if the text has an error's name, a traceback or a status near its beginning or end. It
+    also does if `other_fields`, the JSON of the message without its text, says `is_error`.
     """
     tail = text[-TAIL:] if len(text) > HEAD else ""
     reports_failure = _FAILURE.search(text[:HEAD]) or _FAILURE.search(tail)
-    return reports_failure is not None or ERROR_MARK in shell
+    return reports_failure is not None or ERROR_MARK in other_fields
 
 
 MAX_OPENING: Final = 80

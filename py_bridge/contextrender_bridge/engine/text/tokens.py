@@ -98,7 +98,10 @@ class TokenCounter:
         return tokens
 
     def message(self, message: Mapping[str, Any]) -> int:
-        """Count the tokens of one chat message, its tool calls included."""
+        """Count the tokens of one chat message, its tool calls included.
+
+        An assistant message without text has only its calls, which have overheads of their own.
+        """
         content = message.get("content")
         total = self.text(content_text(content))
         if isinstance(content, list):

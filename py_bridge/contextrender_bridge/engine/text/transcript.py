@@ -102,7 +102,11 @@ def split(message: Json, position: int, counter: TokenCounter) -> list[Transcrip
 
 
 def restore_message(text: str, shell: str, calls: Sequence[Json] = ()) -> Json:
-    """Return the original message of an event, with the tool calls that are given."""
+    """Return the original message of an event, with the tool calls that are given.
+
+    `shell` is the JSON of the message's other fields. Its calls are events of their own, so it has
+    a placeholder instead of them.
+    """
     message = _put_text_in(text, shell, "content")
     if message["role"] == "assistant" and message.get("tool_calls") == _PLACEHOLDER:
         if calls:
@@ -113,7 +117,10 @@ def restore_message(text: str, shell: str, calls: Sequence[Json] = ()) -> Json:
 
 
 def restore_call(text: str, shell: str) -> Json:
-    """Return the original tool call of an event."""
+    """Return the original tool call of an event.
+
+    `text` has its arguments, and `shell` is the JSON of its other fields.
+    """
     call: Json = json.loads(shell)
     _, body_key, argument_key = _call_shape(call)
     call[body_key] = _put_text_in(text, call[body_key], argument_key)

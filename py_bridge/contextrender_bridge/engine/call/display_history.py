@@ -1,4 +1,4 @@
-"""The life of a result: the calls that showed it otherwise than before, and the reasons for it."""
+"""The display history of a result: the calls that changed how it is shown, and the reasons."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,8 +14,12 @@ FITS: Final = "the whole history fits"
 NEVER_SHOWN: Final = "never in view so far"
 
 
-class LifeChange(NamedTuple):
-    """A change by the call of a `turn`, after so many `events`; `kind` is that of its edge."""
+class DisplayChange(NamedTuple):
+    """A change of how a result is shown, by a call.
+
+    The call has the number `turn`, and `events` events before it. `kind` is the type of the edge
+    that stores the change.
+    """
 
     events: int
     turn: int
@@ -23,10 +27,10 @@ class LifeChange(NamedTuple):
 
 
 @dataclass(slots=True, frozen=True)
-class ResultLife:
+class DisplayHistory:
     """The changes of how a branch's calls showed a result, in order."""
 
-    changes: tuple[LifeChange, ...] = ()
+    changes: tuple[DisplayChange, ...] = ()
 
     def decision(self, turn: int, remaining_tokens: int) -> ResultDecision:
         """Return how the call of `turn` showed the result, and why.
@@ -57,9 +61,11 @@ def has_recorded_reasons(record: CallRecord) -> bool:
 
 
 def recorded_decisions(
-    lives: Mapping[int, ResultLife], turn: int, record: CallRecord
+    histories: Mapping[int, DisplayHistory], turn: int, record: CallRecord
 ) -> dict[int, ResultDecision]:
     """Return how a recorded call showed these results, and why, by the results' numbers."""
     if record.tokens_after == record.tokens_before:
-        return dict.fromkeys(lives, ResultDecision("complete", None, FITS))
-    return {result: life.decision(turn, record.remaining_tokens) for result, life in lives.items()}
+        return dict.fromkeys(histories, ResultDecision("complete", None, FITS))
+    return {
+        result: life.decision(turn, record.remaining_tokens) for result, life in histories.items()
+    }
