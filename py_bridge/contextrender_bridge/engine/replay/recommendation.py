@@ -108,8 +108,9 @@ class Replayed:
 def settings_to_compare(policy: str, budget: int | str, longest: int) -> Iterator[Choice]:
     """Yield the settings to compare with the one in use, each once.
 
-    They are the budgets below the tokens of the `longest` history under its policy, the default of
-    live agents, the paper's policy, and full history.
+    The setting in use is a `policy` and a `budget`. It is compared with its policy's budgets below
+    the tokens of the `longest` history, the default of live agents, the paper's policy and full
+    history.
     """
     budget_policy = LIVE_POLICY if policy == FULL else policy
     candidates: list[Choice] = [
