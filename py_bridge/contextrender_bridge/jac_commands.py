@@ -1,4 +1,4 @@
-"""`jac serve`, and `jac start` pointing to it."""
+"""The command `jac serve`; `jac start` only prints that it should be used."""
 
 import sys
 from pathlib import Path
@@ -20,14 +20,14 @@ class JacCommands:
     def get_persistent_memory(config: dict[str, Any]) -> Any:
         """Return the service's store, for `jac db`, `dot` and `enter` on this app or its data.
 
-        Every other app keeps its own: this one is meant in the app's folder, or where
-        `CONTEXTRENDER_DATA` or `CONTEXTRENDER_DATABASE` says which.
+        Return None, so that Jac uses its own store, unless the command runs in this app's folder or
+        the setting `data` or `database` names the service's data.
         """
-        place = Path(config.get("base_path") or ".").resolve()
+        folder = Path(config.get("base_path") or ".").resolve()
         is_named = any(
             row.name in ("data", "database") and row.source != "default" for row in list_settings()
         )
-        if place != app_dir() and not is_named:
+        if folder != app_dir() and not is_named:
             return None
         if str(app_dir()) not in sys.path:
             sys.path.append(str(app_dir()))
@@ -39,7 +39,7 @@ class JacCommands:
     @staticmethod
     @hookimpl  # type: ignore[untyped-decorator]
     def create_cmd() -> None:
-        """Register them."""
+        """Register the command `jac serve`, and `_refuse_start` to run before `jac start`."""
         registry = get_registry()
 
         # Without short="", --host would take -h from every command's help.
@@ -62,14 +62,19 @@ class JacCommands:
             from contextrender_bridge.cli import main
 
             options = {"--data": data, "--workers": str(workers or "")}
-            more = [word for option in options.items() if option[1] for word in option]
-            return main(["serve", "--host", host, "--port", str(port), *more])
+            words = ["serve", "--host", host, "--port", str(port)]
+            for option, value in options.items():
+                words += [option, value] if value else []
+            return main(words)
 
         registry.extend_command("start", pre_hook=_refuse_start, source="contextrender")
 
 
 def _refuse_start(context: Any) -> None:
-    """`jac start` would open this app to the network with a default admin and open registration."""
+    """Cancel `jac start` for this app, and print which command to use instead.
+
+    `jac start` would open the app to the network, with a default admin and open registration.
+    """
     target = Path(str(context.get_arg("filename"))).resolve()
     if (target.parent / ENTRY).is_file() or target.is_relative_to(app_dir()):
         print("ContextRender has a hardened server of its own: use `jac serve`.", file=sys.stderr)

@@ -25,7 +25,7 @@ from contextrender_bridge.base.errors import (
     error_of,
 )
 from contextrender_bridge.base.installing import how_to_serve
-from contextrender_bridge.base.settings import environment_without, read_settings
+from contextrender_bridge.base.settings import process_environment, read_settings
 from contextrender_bridge.client.credentials import (
     Credentials,
     is_local,
@@ -186,7 +186,8 @@ def temporary_service() -> Iterator[Credentials]:
     It calls no model, whatever is set. So oversized results are shown as excerpts, no API key is
     needed, and each run has the same result.
     """
-    environment = environment_without(*_UNSET_VARIABLES)
+    variables = process_environment()
+    environment = {name: variables[name] for name in variables if name not in _UNSET_VARIABLES}
     with tempfile.TemporaryDirectory(prefix="contextrender-") as folder, _exit_at_sigterm():
         data, log = Path(folder) / "data", Path(folder) / "server.log"
         server = start_server(data, log, environment=environment)

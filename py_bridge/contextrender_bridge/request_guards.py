@@ -47,7 +47,11 @@ class Guard:
     """
 
     def __init__(self, app: App, bodies: BodyLimits | None = None) -> None:
-        """Guard `app`. Without `bodies` the application limits its bodies itself."""
+        """Guard `app`.
+
+        `bodies` limits the size and the number of request bodies. It is None if `app` does that
+        itself.
+        """
         self._app = app
         self._bodies = bodies
         self._allowed_hosts = current_settings().allowed_hosts
@@ -62,6 +66,7 @@ class Guard:
             await self._app(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the application answer an HTTP request, or send the error that refuses it."""
         has_started = False
 
         async def send_and_note(message: Message) -> None:

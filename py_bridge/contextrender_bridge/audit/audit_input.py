@@ -62,11 +62,11 @@ class AuditInput:
             visited.add(os.path.realpath(path))
             return len(visited) > visited_count
 
-        for place, folders, names in os.walk(folder, followlinks=True, onerror=self._walk_error):
-            folders[:] = sorted(name for name in folders if is_new(Path(place, name)))
+        for parent, folders, names in os.walk(folder, followlinks=True, onerror=self._walk_error):
+            folders[:] = sorted(name for name in folders if is_new(Path(parent, name)))
             for name in sorted(names):
-                if is_session(name) and is_new(Path(place, name)):
-                    yield Path(place, name)
+                if is_session(name) and is_new(Path(parent, name)):
+                    yield Path(parent, name)
 
     def _walk_error(self, error: OSError) -> None:
         """Record a folder that exists but cannot be read."""
@@ -164,18 +164,24 @@ class AuditInput:
         Of the records of one call, only the one with the most tokens is used. Return this input.
         """
         call_by_key = _calls_by_key(self._records)
+
+        def call_of(record: UsageRecord) -> str:
+            return call_by_key[record.keys[0]]  # All keys of a record have the same call.
+
         largest_records: dict[str, UsageRecord] = {}
         for record in self._records:
-            call = call_by_key[record.keys[0]]
+            call = call_of(record)
             largest = largest_records.setdefault(call, record)
             if _total_tokens(record.usage) > _total_tokens(largest.usage):
                 largest_records[call] = record
         without_usage = [record for record in largest_records.values() if record.usage is None]
         self.counts[CALLS_WITHOUT_USAGE] = len(without_usage)
-        # A call whose previous call was copied from another run is the first after a resume.
+        # A run that resumes another one begins with copies of its calls. So the first call after a
+        # copy is the first after the resume.
         runs_after_copy: set[int] = set()
         for record in self._records:
-            if largest_records[call_by_key[record.keys[0]]] is record:
+            is_copy = largest_records[call_of(record)] is not record
+            if not is_copy:
                 _assign_usage(record, is_resumed=id(record.run) in runs_after_copy)
                 runs_after_copy.discard(id(record.run))
             else:
@@ -228,4 +234,5 @@ def _without_copies(runs: list[RecordedRun]) -> list[RecordedRun]:
 
 
 def _total_tokens(usage: Usage | None) -> int:
+    """Return the tokens of a call's prompt and answer; -1 if its usage cannot be read."""
     return -1 if usage is None else usage.prompt + usage.output

@@ -20,6 +20,8 @@ from contextrender_bridge.base.wire import Json
 SOURCE = "Claude Code"
 SYNTHETIC = "<synthetic>"
 RESUME = "SessionStart:resume"
+REQUEST_MARK = "\0"
+"""The mark between a message's id and its request's id in an answer's key."""
 SKIPPED_NAMES = (
     "agent-color agent-name ai-title api-request api-request-blob api-request-shape atis-latch "
     "bridge-session content-replacement cost-state custom-title deferred-tools-delta "
@@ -119,9 +121,8 @@ class _Session:
     def _read_message(self, record: Json, role: str) -> None:
         """Add a record's blocks and usage to the entry of its message.
 
-        Synthetic answers are skipped. Before an answer, the files that were put back after a
-        compaction are added. After a message that the user wrote, records without a request's id
-        begin new answers.
+        Skip messages that Claude Code itself wrote in the model's name. If an answer is the first
+        after a compaction, first add the files that Claude Code puts into the prompt again then.
         """
         message = mapping(record.get("message"))
         if message.get("model") == SYNTHETIC:
@@ -142,8 +143,11 @@ class _Session:
                 entry.is_resumed, self._resuming = True, False
             if entry.usage is None or usage.prompt or usage.output:
                 entry.usage = usage
-        if role == "user" and not all(mapping(b).get("type") == "tool_result" for b in blocks):
-            self._by_id = {id: entry for id, entry in self._by_id.items() if "\0" in id}
+        is_users_own = any(mapping(block).get("type") != "tool_result" for block in blocks)
+        if role == "user" and is_users_own:
+            # The records of an answer have no user's message between them. So close the answers
+            # that only their message's id identifies, because a gateway may use an id again.
+            self._by_id = {key: e for key, e in self._by_id.items() if REQUEST_MARK in key}
 
     def _entry(self, record: Json, role: str, id: str, usage: Usage | None) -> Entry:
         """Return the entry of the answer that a record belongs to, or a new entry.
@@ -154,11 +158,11 @@ class _Session:
         """
         time = second_of(record.get("timestamp"))
         uuid, request = str(record.get("uuid") or ""), str(record.get("requestId") or "")
-        key = f"{id}\0{request}" if request else id
+        key = f"{id}{REQUEST_MARK}{request}" if request else id
         answer_so_far = self._by_id.get(key) if role == "assistant" and id else None
         if answer_so_far and (request or _is_same_prompt(answer_so_far.usage, usage)):
             return answer_so_far
-        answer_key = key if request else f"{id}\0\0{uuid or digest(record)}"
+        answer_key = key if request else f"{id}{REQUEST_MARK * 2}{uuid or digest(record)}"
         entry = Entry(role, time, answer_key)
         self._entries.append(entry)
         if role == "assistant" and id:

@@ -25,7 +25,7 @@ from contextrender_bridge.audit.pi import read_pi
 from contextrender_bridge.audit.report import AuditReport, as_json, as_page, as_text
 from contextrender_bridge.audit.run_costs import cache_rewrites_of, costs_by_model
 from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.base.settings import environment_without
+from contextrender_bridge.base.settings import process_environment
 from contextrender_bridge.evaluation.export import write
 from contextrender_bridge.printing import add_json, print_json
 
@@ -120,7 +120,7 @@ def homes() -> dict[str, list[Path]]:
     An agent's environment variable, such as `CODEX_HOME`, replaces its usual folders.
     """
     home = Path.home()
-    variables = environment_without()
+    variables = process_environment()
 
     def folders(name: str, *usual: Path) -> list[Path]:
         override = variables.get(name)

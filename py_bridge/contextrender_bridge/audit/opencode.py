@@ -158,7 +158,10 @@ def _call_id(part: Json) -> str:
 def _add_usage(
     run: RecordedRun, id: str, info: Json, parts: list[Json], audit_input: AuditInput
 ) -> None:
-    """Add the usage of an answer. Its keys identify the copies of the answer in forks."""
+    """Add the usage of an answer, with keys that its copies share.
+
+    A copy in another store has the same id. A copy in a fork has a new id, but the same times.
+    """
     tokens = mapping(info.get("tokens"))
     if info.get("role") != "assistant" or not tokens:
         return
@@ -171,6 +174,7 @@ def _add_usage(
         uncached, output, reasoning, cache_read, cache_write = counts
         usage = Usage(model, uncached, cache_read, cache_write, output=output + reasoning)
     times = mapping(info.get("time"))
+    # Answers of different calls may have equal ids or times, so their content is in the keys.
     texts = [(part.get("text"), part.get("callID")) for part in parts if _is_copied_in_forks(part)]
     content_digest = digest(usage, info.get("cost"), texts)
     time = second_of(times.get("created"))
@@ -181,5 +185,5 @@ def _add_usage(
 
 
 def _is_copied_in_forks(part: Json) -> bool:
-    """Return whether a part has the same content in a fork."""
+    """Return whether forks copy a part unchanged: a text, a thought or a tool call."""
     return part.get("type") in ("text", "reasoning") or bool(part.get("callID"))

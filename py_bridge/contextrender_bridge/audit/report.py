@@ -178,7 +178,12 @@ def as_text(audit: AuditReport) -> list[str | Rows]:
 
 
 def as_json(audit: AuditReport) -> dict[str, Any]:
-    """Return the audit as plain values."""
+    """Return the audit as plain values.
+
+    `pauses` has the shares of the cost for writing a dropped cache again, by cause. Of the
+    compactions, `hidden_summaries` have no summary that can be read, and for `estimated` ones the
+    files that the agent put back are assumed.
+    """
     replayed = audit.replay_report
     return {
         "runs": len(audit.audit_input.runs),

@@ -40,7 +40,7 @@ class CompactedBranch:
 
     @property
     def code(self) -> str:
-        """The code in the first line of each part."""
+        """The code that is in the first line of each part of the compaction's text."""
         return self.digest[:CODE_CHARACTERS]
 
 

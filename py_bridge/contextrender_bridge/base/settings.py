@@ -371,9 +371,9 @@ def can_open_windows() -> bool:
     return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in variables)
 
 
-def environment_without(*names: str) -> dict[str, str]:
-    """Return the environment for another process, without these variables."""
-    return {name: value for name, value in os.environ.items() if name not in names}
+def process_environment() -> dict[str, str]:
+    """Return a copy of this process's environment variables."""
+    return dict(os.environ)
 
 
 def _text_of(

@@ -92,15 +92,16 @@ def estimate_full_usage(
     state = FullUsageState(full, previous.omitted_total + omitted_tokens, caches, writes)
     if not state.omitted_total:
         return usage, state
+    # A longer prompt may have a higher price, which `add_rates` puts into the model's name.
     usage = replace(usage, model=add_rates(usage.model, full))
     cache_read = min(previous.prompt, full) if caches and pause < LIFETIME else 0
     if not writes:
         # OpenAI: every token that the cache did not have is uncached.
         cache_read -= cache_read % CACHE_BLOCK
         return replace(usage, uncached=full - cache_read, cache_read=cache_read), state
-    # Anthropic: as many tokens as in the call itself are behind the last cache breakpoint and
-    # uncached. The other tokens that the cache did not have are written to it, for minutes or for
-    # an hour like those of the call.
+    # Anthropic: the tokens after the last cache breakpoint are uncached. They are as many as in the
+    # call itself. The tokens between those read from the cache and the breakpoint are written to
+    # it, with the same lifetime as most of the call's own writes.
     uncached = min(usage.uncached, full - cache_read)
     written_tokens = full - cache_read - uncached
     is_for_an_hour = usage.cache_write_1h > usage.cache_write

@@ -54,6 +54,7 @@ _CACHE_WRITE = (
 _CACHE_WRITE_DETAILS = (
     *("cachewritetokens", "cachecreationtokens", "cachecreationinputtokens", "cachewrite"),
 )
+# The field of an object that counts the cache writes by lifetime, under `_HOUR` and `_MINUTES`.
 _LIFETIMES = ("cachecreation", "cachecreationtokendetails")
 _HOUR, _MINUTES = ("ephemeral1hinputtokens",), ("ephemeral5minputtokens",)
 _CACHED = (
@@ -110,17 +111,18 @@ def _counts_of(model: str, fields: Fields) -> Usage | None:
     """Return the usage in the `_spelled` fields of any format; None if they count no prompt.
 
     With counts of the cache but no count of the whole prompt, the input is without cached tokens.
-    With neither a prompt nor an input, the prompt is the total less the output, or the sum of two
-    parts. Cohere's counts are in an inner object.
+    With neither a prompt nor an input, the prompt is the total less the output, or the sum of its
+    cached and its other tokens. Cohere's counts are in an inner object.
     """
     output = (_first(fields, _OUTPUT) or 0) + (_first(fields, _THOUGHTS) or 0)
     prompt, uncached, total = (_first(fields, names) for names in (_ALL, _INPUT, _TOTAL))
     cache_counts = (_first(fields, _CACHE_READ), _first(fields, _CACHE_WRITE))
-    has_lifetimes = bool(_inner(fields, _LIFETIMES))
-    if prompt is None and uncached is not None and (cache_counts != (None, None) or has_lifetimes):
+    counts_writes_by_lifetime = bool(_inner(fields, _LIFETIMES))
+    counts_cache = cache_counts != (None, None) or counts_writes_by_lifetime
+    if prompt is None and uncached is not None and counts_cache:
         return _apart_from_cache(model, fields, uncached, output)
     if prompt is None and uncached is None:
-        prompt = max(total - output, 0) if total else _in_two_parts(fields)
+        prompt = max(total - output, 0) if total else _sum_of_cached_and_other(fields)
     prompt = uncached if prompt is None else prompt
     if prompt is not None:
         reasoning = _first(_inner(fields, _REASONING), ("reasoningtokens",)) or 0
@@ -133,7 +135,7 @@ def _counts_of(model: str, fields: Fields) -> Usage | None:
     return None
 
 
-def _in_two_parts(fields: Fields) -> int | None:
+def _sum_of_cached_and_other(fields: Fields) -> int | None:
     """Return the sum of the prompt's cached and other tokens (DeepSeek, llama.cpp).
 
     Return None if the other tokens are not counted.

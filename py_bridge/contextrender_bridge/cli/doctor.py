@@ -31,8 +31,8 @@ from contextrender_bridge.base.settings import (
     config_file,
     current_settings,
     defaults_for_invalid,
-    environment_without,
     list_settings,
+    process_environment,
     unknown_variables,
 )
 from contextrender_bridge.client import ContextRender
@@ -179,7 +179,7 @@ def check_models() -> Iterator[CheckResult]:
     needs_provider = settings.model or not is_local_embedder
     if needs_provider and any(importlib.util.find_spec(name) is None for name in MODEL_PACKAGES):
         yield CheckResult("model", "LiteLLM is not installed", "bad", how_to_install("models"))
-    keys = [name for name in KEY_VARIABLES if environment_without().get(name)]
+    keys = [name for name in KEY_VARIABLES if process_environment().get(name)]
     yield CheckResult("keys", f"set: {', '.join(keys)}" if keys else "none in the environment")
 
 
@@ -226,7 +226,7 @@ def check_agents() -> Iterator[CheckResult]:
             continue
         routes = ProviderRoutes.example()
         try:
-            agent.redirect(RunRequest((), environment_without(), Path.cwd(), Path()), routes)
+            agent.redirect(RunRequest((), process_environment(), Path.cwd(), Path()), routes)
         except CommandError as error:
             yield CheckResult(name, str(error), "note")
             continue

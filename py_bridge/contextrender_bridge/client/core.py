@@ -394,6 +394,8 @@ class Core(Connection):
             except OtherConversation as error:
                 fork = int(str(error.details.get("fork") or 0))
                 if has_unique_call(messages[:fork]):
+                    # Both histories begin with the same unique call, so they are one conversation
+                    # whose past the agent has rewritten.
                     return name
                 self._names.add(token, name, messages, fork)
             else:

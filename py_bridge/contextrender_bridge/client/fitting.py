@@ -30,8 +30,8 @@ from contextrender_bridge.dialects.observations import has_observations
 Body = Mapping[str, Any]
 
 _RECALL = re.compile(r"; recall result \d+ for all of it(?=:?\]\n)")
-BYTES_A_TOKEN = 4
-"""An estimate, for a warning alone."""
+BYTES_PER_TOKEN = 4
+"""An estimate that only decides about a warning."""
 _CALL_AGAIN = "; call its tool again for all of it"
 """The end of the line above an excerpt or a summary (`engine.plan.excerpt_text`)."""
 
@@ -130,6 +130,9 @@ def apply_plan(
     Results of the tools `bypass` (names or globs) are always complete. If a summary of the history
     replaces one of these results, the whole request is unchanged. If `recalls` is false, the model
     has no tool to recall results, so excerpts say to call the result's own tool again.
+
+    Results without a call are always sent, because they cannot be omitted with their call. The
+    service counts neither them nor the results added here, so they are `results_beyond_budget`.
     """
     planned, substitutes = reply["plan"] or (), reply["substitutes"]
     if not recalls and not has_recall_tool(body):
@@ -170,7 +173,7 @@ def _over_budget(
     if not changed and plan.omitted_results() + plan.shown_unpaired_results():
         return "unpaired_results"
     unread_bytes = sum(len(wire.dumps(item)) for item in transcript.unread_items())
-    unread_tokens = unread_bytes // BYTES_A_TOKEN
+    unread_tokens = unread_bytes // BYTES_PER_TOKEN
     if not unread_tokens:
         return ""
     prompt_tokens = reply["tokens_after" if changed else "tokens_before"]

@@ -47,7 +47,10 @@ _MAX_DEPTH = 64
 
 
 class ContainerBlock(NamedTuple):
-    """Some containers, and the objects directly in them as `gc.get_referents` lists them."""
+    """Some containers (dicts, lists and tuples), and the objects directly in them.
+
+    `contents` is what `gc.get_referents` listed when the block was made.
+    """
 
     containers: list[Any]
     contents: list[Any]
@@ -58,7 +61,11 @@ class ContainerBlock(NamedTuple):
 
 
 def container_blocks(items: Sequence[Any]) -> list[ContainerBlock] | None:
-    """Return a block for every few items, or None if an item has other than plain values."""
+    """Return blocks that have all containers in `items`, one for each `ITEMS_AT_ONCE` items.
+
+    Return None if an item has an object that is neither a container nor a plain value such as a
+    text, because a change inside of it could not be seen.
+    """
     blocks = []
     for start in range(0, len(items), ITEMS_AT_ONCE):
         block = _container_block(items[start : start + ITEMS_AT_ONCE])
@@ -167,10 +174,12 @@ class CachedHistory:
 
 @dataclass(frozen=True)
 class HistorySnapshot:
-    """A history at the time of a call: its recorded part, and all its items.
+    """A history at the time of a call: its recorded part `prefix`, and all its `items`.
 
-    `fingerprint` is that of all its messages. `new_blocks` has the containers of the items that are
-    not in `cached`.
+    - `fingerprint`: the hash of all its messages.
+    - `cached`: the history after an earlier call, which this one continues; None without one.
+    - `new_blocks`: the dicts and lists in the items after those of `cached`, by which a later call
+      sees whether an item was changed; None if an item has objects that cannot be compared.
     """
 
     prefix: RecordedPrefix
@@ -209,7 +218,8 @@ class HistoryCache:
         `messages` were read from `items`, which do not change any more. `cached` is the history
         that they continue, as `find` returns it. If `cached` is None, the fingerprint of the first
         messages is compared with that of the recorded ones; if they differ, no message counts as
-        recorded.
+        recorded. The snapshot also has the new items' containers (`container_blocks`), with which
+        the next call's `find` compares its items.
         """
         if cached is not None:
             prefix = cached.prefix

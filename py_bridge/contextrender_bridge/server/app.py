@@ -58,8 +58,12 @@ SMALL_BYTES: Final = 65_536
 class Service:
     """The service's walkers, its limits, and the parts that its routes share."""
 
-    def __init__(self, app: Path, data: Path, settings: Settings, *, is_alone: bool) -> None:
-        """Load the Jac app and open the store. `is_alone` is True if there are no other workers."""
+    def __init__(self, app: Path, data: Path, settings: Settings, *, is_only_worker: bool) -> None:
+        """Load the Jac app and open the store.
+
+        `is_only_worker` is True if no other process serves the same port. Only then can the setting
+        `pin_cpu` bind the service to one processor.
+        """
         self._redaction = Redaction.of(settings.redact) if settings.redact else None
         self.runtime = Runtime(app, data)
         try:
@@ -68,7 +72,7 @@ class Service:
             self.runtime.close()
             raise
         store = self.runtime.store
-        self.processor = OneProcessor(settings.pin_cpu and is_alone)
+        self.processor = OneProcessor(settings.pin_cpu and is_only_worker)
         self.retention = Retention(self.runtime, self.accounts, settings)
         self.metrics = Metrics(store, data, self.runtime.walkers)
         self.retention.on_deleted = lambda reason: self.metrics.deletions.labels(reason).inc()
@@ -163,6 +167,7 @@ class Service:
             # A run may change the fields, so a further attempt reads the body again.
             return unused_fields.pop() if unused_fields else self._redact(reader.parse(body))
 
+        # A walker signs the share links that it makes with its caller's key.
         SIGNER.set(self.accounts.signer(caller))
         if self._reads_agents_files(name):
             is_embedded = isinstance(self.runtime.store, SqliteStore)
@@ -201,17 +206,20 @@ def _is_small(request: Request) -> bool:
     return length.isdecimal() and int(length) <= SMALL_BYTES
 
 
-def build_app(data: Path, *, app: Path | None = None, is_alone: bool = True) -> Starlette:
+def build_app(data: Path, *, app: Path | None = None, is_only_worker: bool = True) -> Starlette:
     """Return the ASGI app of the service with the data folder `data`.
 
     It has the routes of the service, of the console's page and of the mounted proxy. While it
     runs, it also runs the periodic tasks. `app` is the folder of the Jac app (default: the
-    package's own). The app's `state.service` is the Service.
+    package's own). `is_only_worker` is False if several processes serve the same port. The app's
+    `state.service` is the Service.
     """
     settings = current_settings()
     if settings.otel:
         use_opentelemetry()
-    service = Service(app or app_dir(), make_data_private(data), settings, is_alone=is_alone)
+    service = Service(
+        app or app_dir(), make_data_private(data), settings, is_only_worker=is_only_worker
+    )
     proxy = mounted_proxy(settings, service.admission.admit_token, service.call_inside)
     failures = proxy.histories.failures
     failures.on_failure = lambda reason: service.metrics.fail_open.labels(reason).inc()

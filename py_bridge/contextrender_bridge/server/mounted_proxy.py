@@ -31,6 +31,7 @@ def mounted_proxy(
     """
 
     async def identify(scope: Scope, target: Target) -> bool:
+        """Set the request's user. Return False: no request may use a token of the proxy's own."""
         headers = scope["headers"]
         token = first(headers, b"x-contextrender-token")
         if not token and target.compresses:

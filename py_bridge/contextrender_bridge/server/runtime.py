@@ -135,7 +135,11 @@ class Runtime:
             return self._run_with_retries(run)
 
     def _run_with_retries(self, run: WalkerRun) -> Any:
-        """Attempt a run, and retry under a start lock after each conflict; then raise Conflict."""
+        """Attempt a run, and retry under a start lock after each conflict; then raise Conflict.
+
+        Return the reply, or a PendingProviderCall: it is no error, but asks the caller to get the
+        provider's answer and to run the walker again.
+        """
 
         def attempt(fields: Mapping[str, Any]) -> Any:
             try:
@@ -185,10 +189,13 @@ class Runtime:
         self._locks.unshare()
 
     def _attempt(self, run: WalkerRun, fields: Mapping[str, Any]) -> Any:
-        """Run a walker once; raise PendingProviderCall if a provider's answer is missing.
+        """Run a walker once, write its changes, and return its reply.
 
-        If it has used no answer yet, instead write its changes (the new messages) and return the
-        PendingProviderCall. After a conflict raise _Retry, or Conflict if it cannot run again.
+        If it needs a provider's answer that `run.answers` lacks, it stops with a
+        PendingProviderCall. At its first stop, when it has used no answer yet, write its changes
+        (the new messages), so that they are stored even if the provider fails, and return the
+        PendingProviderCall. At a later stop, write nothing, because the changes are incomplete, and
+        raise it. After a conflict raise _Retry, or Conflict if the walker cannot run again.
         """
         name, answers, walker_class = run.name, run.answers, self.walkers[run.name]
 
@@ -210,7 +217,8 @@ class Runtime:
                 try:
                     Jac.spawn(walker, Jac.get_context().get_root())
                 except PendingProviderCall as call:
-                    if answers.has_taken:
+                    is_first_stop = not answers.has_taken
+                    if not is_first_stop:
                         raise
                     memory.flush()
                     return call

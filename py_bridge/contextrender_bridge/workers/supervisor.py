@@ -65,7 +65,9 @@ class Supervisor:
         self._on_ready = ready
         self._on_end = on_end
         self._ready_pipe, ready_end = os.pipe()  # a worker writes its number when it serves
-        alive, self._alive = os.pipe()  # a worker reads the end of it when this process has died
+        # Only the supervisor holds the writing end. When it dies, the system closes that end, and
+        # every worker reads the end of the pipe.
+        alive, self._alive_end = os.pipe()
         beats = mmap.mmap(-1, count)  # a counter for each worker, which its heartbeat raises
         self._workers = [Worker(number, count, ready_end, alive, beats) for number in range(count)]
         self._numbers: dict[int, int] = {}
@@ -222,7 +224,7 @@ class Supervisor:
                 signal.signal(signal_number, signal.SIG_DFL)
             # Do this last: an earlier signal reaches the supervisor, which sends it again.
             signal.set_wakeup_fd(-1)
-            os.close(self._alive)
+            os.close(self._alive_end)  # Only the supervisor may hold the writing end.
             code = self._work(self._workers[number])
         except CommandError as error:
             print(f"contextrender: {error}", file=sys.stderr)

@@ -20,7 +20,7 @@ from typing import Any
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.paths import data_dir
 from contextrender_bridge.base.setting_kinds import LIVE_BUDGET, LIVE_POLICY
-from contextrender_bridge.base.settings import Settings, current_settings, environment_without
+from contextrender_bridge.base.settings import Settings, current_settings, process_environment
 from contextrender_bridge.printing import print_json
 from contextrender_bridge.proxy.command import add_history_options, history_options
 from contextrender_bridge.wrap.agents import AGENTS
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     if program is None and not args.dry_run:
         hint = f". Install it with: {agent.install}" if agent.install else "."
         raise CommandError(f"{agent.program} is not installed{hint}", NOT_FOUND)
-    request = RunRequest(words, environment_without(), Path.cwd(), data_dir())
+    request = RunRequest(words, process_environment(), Path.cwd(), data_dir())
     routes = ProviderRoutes.example()
     redirect = agent.redirect(request, routes)
     if program is None or args.dry_run:

@@ -30,16 +30,16 @@ BEARER = {"Authorization": f"Bearer ${{{TOKEN}}}"}
 class ProviderRoutes:
     """The routes of one agent at the local address `origin`.
 
-    `upstreams` maps each route's name to the provider's address. With `has_recall`, there is a
-    recall tool at `mcp_url`. `offers_recall` becomes true when `mcp_url` is read, which means that
-    the agent gets the tool.
+    `upstreams` maps each route's name to the provider's address. With `serves_recall`, there is a
+    recall tool at `mcp_url`. `agent_has_recall` becomes true when `mcp_url` is read, because then
+    the agent is configured to use the tool.
     """
 
     origin: str
     secret: str = field(default_factory=lambda: secrets.token_urlsafe(18), repr=False)
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
-    has_recall: bool = True
-    offers_recall: bool = False
+    serves_recall: bool = True
+    agent_has_recall: bool = False
     upstreams: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -83,8 +83,8 @@ class ProviderRoutes:
 
     @property
     def mcp_url(self) -> str:
-        """The address of the recall tool, which requires `token`. Sets `offers_recall`."""
-        self.offers_recall = True
+        """The address of the recall tool, which requires `token`. Sets `agent_has_recall`."""
+        self.agent_has_recall = True
         return f"{self.origin}{PREFIX}mcp"
 
 

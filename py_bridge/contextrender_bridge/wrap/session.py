@@ -67,7 +67,7 @@ def run_with_proxy(
     with hold_lease(data, os.getpid()) as folder:
         service = find_service(data, say)
         with listen("127.0.0.1", 0) as listener:
-            routes = ProviderRoutes(address(listener), has_recall=_can_recall())
+            routes = ProviderRoutes(address(listener), serves_recall=_can_recall())
             redirect = agent.redirect(replace(request, folder=folder), routes)
             for note in (*redirect.notes, *silent_providers(routes.upstreams.values())):
                 say(note)
@@ -175,7 +175,8 @@ def _listener_app(
 ) -> Any:
     """Return the app that answers the agent's requests.
 
-    It has one proxy for each provider of `routes`, and the recall tool if `routes` has one. Raise
+    It has one proxy for each provider of `routes`, and the recall tool if `routes` serve one. The
+    proxies render for a model with the tool only if the agent uses it (`agent_has_recall`). Raise
     CommandError if the extra `proxy` is not installed.
     """
     try:
@@ -195,12 +196,12 @@ def _listener_app(
             replace(settings, upstream=upstream, anthropic_upstream=upstream),
             AsyncContextRender(service.url),
             trust_everybody,
-            recalls=routes.offers_recall,
+            recalls=routes.agent_has_recall,
         )
         for name, upstream in routes.upstreams.items()
     }
     mcp = None
-    if routes.has_recall:
+    if routes.serves_recall:
         from contextrender_bridge.mcp_server import recall_app, require_token
 
         mcp = require_token(recall_app(client, lambda: collector.session), lambda: routes.token)

@@ -162,8 +162,8 @@ def fit_table(
     """Return a table of at most `width` characters.
 
     It has the first column, every text column (weight 0), and as many other columns as fit. Columns
-    of larger weight are preferred. The text columns share the remaining width; longer texts are
-    cut.
+    of larger weight are preferred. Each text column has at least `MIN_TEXT_WIDTH`, unless its texts
+    are shorter. Rich divides the remaining width among the text columns and cuts longer texts.
     """
     indexes = range(len(titles))
     widths = [
@@ -179,7 +179,8 @@ def fit_table(
         if widths[index] <= remaining_width:
             remaining_width -= widths[index]
             shown_columns.add(index)
-    text_width = remaining_width + MIN_TEXT_WIDTH - COLUMN_GAP
+    # One text column may take the whole remaining width besides its minimum.
+    text_width = MIN_TEXT_WIDTH + remaining_width - COLUMN_GAP
     table = new_table()
     for index in sorted(shown_columns):
         justify: Literal["left", "right"] = "right" if weights[index] else "left"

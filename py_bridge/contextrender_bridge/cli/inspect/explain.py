@@ -60,9 +60,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def draw(view: Json, args: argparse.Namespace) -> RenderableType:
-    """Return a table of the results in the view's order.
+    """Return a table of the results in the order of the reply `view`.
 
-    `run` requests the selected results in the order of selection, then the others, newest first.
+    The service sorts them as `run` asks: selected results in the order of selection, then the
+    others, newest first. The columns c, s and U are the measures of docs/method.md: reuse,
+    relevance and usefulness.
     """
     head = Text.assemble(
         agent_text(args.session, "bold"),

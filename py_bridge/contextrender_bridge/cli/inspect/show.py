@@ -219,6 +219,7 @@ def _line(results: Json, turns: list[Json], number: int, name_width: int) -> Tex
         if number in turn["misses"]:
             mark = MARK_MISSED
         elif number in turn["uses"]:
+            # A result that was used while it was omitted had its values visible elsewhere.
             mark = MARK_VISIBLE if mark == MARK_OMITTED else MARK_USED
         line.append(mark, STYLES[mark])
     return line

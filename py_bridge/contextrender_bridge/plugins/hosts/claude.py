@@ -32,7 +32,7 @@ MANAGED: Final = (
 
 
 class ClaudeHost(Host):
-    """Claude Code."""
+    """Installer of the plugin for Claude Code."""
 
     program = "claude"
     title = "Claude Code"

@@ -35,7 +35,7 @@ SPARE_TOKENS: Final = 1_000
 
 
 class CodexHost(Host):
-    """Codex."""
+    """Installer of the plugin for Codex."""
 
     program = "codex"
     title = "Codex"

@@ -19,7 +19,7 @@ LIBRARY_FOLDER = "contextrender"
 
 
 class OpenCodeHost(Host):
-    """opencode."""
+    """Installer of the plugin for opencode."""
 
     program = "opencode"
     title = "opencode"

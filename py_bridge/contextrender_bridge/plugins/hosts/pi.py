@@ -10,7 +10,7 @@ from contextrender_bridge.plugins.options import COMPACT, RENDER, PluginOptions,
 
 
 class PiHost(Host):
-    """pi."""
+    """Installer of the plugin for pi."""
 
     program = "pi"
     title = "pi"

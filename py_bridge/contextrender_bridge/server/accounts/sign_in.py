@@ -94,7 +94,10 @@ class SignIn:
         return json_response(encode({"code": code, "seconds": CODE_SECONDS}))
 
     async def enter(self, request: Request) -> Response:
-        """Answer a `code` or a token with a cookie and its proof."""
+        """Sign the console in: answer a code of `link` or a token with a cookie and its proof.
+
+        The cookie is valid only in requests that also send the proof, as the header `PROOF`.
+        """
         _check_origin(request)
         fields = parse_json(await request.body())
         if bearer_of(request):
@@ -145,6 +148,7 @@ class SignIn:
         return token
 
     async def _bearer(self, request: Request) -> Caller:
+        """Return the user of the request's token. Raise Unauthorized if it is not valid."""
         token = bearer_of(request)
         return await self._identify(lambda: self._accounts.caller(token))
 

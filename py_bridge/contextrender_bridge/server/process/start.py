@@ -104,8 +104,9 @@ def serve(
     ready = partial(_print_ready, url, data)
     if workers == 1:
         return Supervisor(1, work, ready=ready).run()
-    with tempfile.TemporaryDirectory(prefix="contextrender-figures-") as figures:
-        on_end = _load_for_workers(folder, figures)
+    # The workers' counts for `/metrics` are files in this folder.
+    with tempfile.TemporaryDirectory(prefix="contextrender-figures-") as metrics_folder:
+        on_end = _load_for_workers(folder, metrics_folder)
         return Supervisor(workers, work, ready=ready, on_end=on_end).run()
 
 
@@ -130,15 +131,15 @@ def _print_ready(url: str, data: Path) -> None:
         print(f"Console (once; `contextrender console` opens it again): {link}", flush=True)
 
 
-def _load_for_workers(app: Path, figures: str) -> Callable[[int], None]:
+def _load_for_workers(app: Path, metrics_folder: str) -> Callable[[int], None]:
     """Load the app once for all workers. Return the function to call when a worker has ended.
 
-    The workers share their counts for `/metrics` in the folder `figures`.
+    The workers share their counts for `/metrics` in `metrics_folder`.
     """
     # A fork does not copy the threads that the library would start.
     set_for_library("TOKENIZERS_PARALLELISM", "false")
     # The library reads this when it is imported.
-    set_for_library("PROMETHEUS_MULTIPROC_DIR", figures)
+    set_for_library("PROMETHEUS_MULTIPROC_DIR", metrics_folder)
     with report_slow_start():
         from contextrender_bridge.server.process.loading import warm_up
         from contextrender_bridge.server.runtime import load_app

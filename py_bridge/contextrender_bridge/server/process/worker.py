@@ -76,11 +76,13 @@ def run_worker(
     forget_settings()
     configure_logging()
     with report_slow_start():
-        is_alone = worker.count == 1
+        is_only_worker = worker.count == 1
         settings = current_settings()
-        if not is_alone:
+        if not is_only_worker:
             limit_caches(settings.session_cache_mb * 2**20 // worker.count)
-        asgi = RecoveringApp(lambda: build_app(data, app=app, is_alone=is_alone), worker.tell_ready)
+        asgi = RecoveringApp(
+            lambda: build_app(data, app=app, is_only_worker=is_only_worker), worker.tell_ready
+        )
         warm_up()
     if has_compiled() and worker.may_renew:
         return RENEW

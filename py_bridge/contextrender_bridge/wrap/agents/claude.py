@@ -98,7 +98,7 @@ class Claude(Agent):
         if not _variable(layers, TOOL_SEARCH_VARIABLE):
             # Claude Code disables the tool search for every address except Anthropic's own.
             result.environment[TOOL_SEARCH_VARIABLE] = "true"
-        if routes.has_recall:
+        if routes.serves_recall:
             _add_recall_tool(result, settings, routes)
         # The settings have secrets, so they are in a file: other users can read arguments.
         file = request.folder / "settings.json"

@@ -46,7 +46,7 @@ SIGNING_PROVIDERS = frozenset({"amazon-bedrock"})
 
 
 class Codex(Agent):
-    """Codex."""
+    """Codex, redirected by `-c` options on its command line."""
 
     program = "codex"
     install = "npm install --global @openai/codex"
@@ -70,13 +70,16 @@ class Codex(Agent):
         route = json.dumps(f"{routes.route_by_header(upstream)}/v1")
         address_key = f"{provider_key}.base_url" if provider_key else ADDRESS
         result = Redirect(["-c", f"{address_key}={route}"])
+        # Codex sends the secret in a header, whose value it takes from a variable.
         if provider_key:
             header = f"{provider_key}.env_http_headers.{LINK}={json.dumps(LINK_VARIABLE)}"
             result.arguments += ["-c", header]
             result.environment[LINK_VARIABLE] = routes.secret
         else:
+            # The built-in provider sends this variable as the header of the user's project. The
+            # proxy takes the secret off its start.
             result.environment[PROJECT] = f"{routes.secret} {request.get(PROJECT)}".strip()
-        if routes.has_recall:
+        if routes.serves_recall:
             server = f"{{url={json.dumps(routes.mcp_url)},bearer_token_env_var={json.dumps(TOKEN)}"
             server += ',default_tools_approval_mode="approve"}'
             result.arguments += ["-c", f"mcp_servers.{MCP_NAME}={server}"]

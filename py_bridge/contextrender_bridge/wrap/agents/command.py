@@ -39,13 +39,17 @@ class Command(Agent):
 
 
 class Mini(Agent):
-    """mini-swe-agent."""
+    """mini-swe-agent, redirected by variables, and by a file if its options name an address."""
 
     program = "mini"
     install = "uv tool install mini-swe-agent"
 
     def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
-        """Return the run redirected by LiteLLM's variables, and by a file for `-c`."""
+        """Return the run with routes in LiteLLM's variables.
+
+        If an option of the run names a provider's address, also add a configuration file (`-c`)
+        that replaces the address by a route.
+        """
         result = Redirect(
             list(request.arguments), _variables(request, routes, LITELLM_OPENAI, LITELLM_ANTHROPIC)
         )

@@ -57,7 +57,7 @@ MODE_BY_HOST = {
 
 
 class Hermes(Agent):
-    """Hermes Agent."""
+    """Hermes Agent, redirected by a managed folder that is made for the run."""
 
     program = "hermes"
     install = "uv tool install 'hermes-agent[mcp]'"
@@ -71,9 +71,10 @@ class Hermes(Agent):
         settings = read_hermes_settings(request)
         _route_provider(settings, routes)
         result = Redirect(list(request.arguments), {VARIABLE: str(request.folder)})
-        if routes.has_recall and not settings.has_mcp_servers:
+        # Hermes does not connect to our server if the user's own configuration names no server.
+        if routes.serves_recall and not settings.has_mcp_servers:
             result.notes.append(NO_RECALL)
-        elif routes.has_recall:
+        elif routes.serves_recall:
             server = {"url": routes.mcp_url, "headers": BEARER}
             settings.overlay["mcp_servers"] = {MCP_NAME: server}
             settings.overlay["mcp_discovery_timeout"] = _mcp_timeout(settings)
@@ -185,9 +186,10 @@ def _route_known_provider(settings: HermesSettings, name: str, routes: ProviderR
 
 
 def _bare_address(settings: HermesSettings, name: str) -> str:
-    """Return the address of a provider that is neither defined nor built in, or "" without one.
+    """Return the address of a provider that has no entry of its own and is not in KNOWN_PROVIDERS.
 
-    `custom` and local servers use the configured address. `auto` uses it unless it is a cloud's.
+    It is the configured address for `custom` and for local servers. For `auto`, it is that address
+    unless a cloud provider has it. Otherwise return "".
     """
     base = settings.expanded(
         settings.variables.get("CUSTOM_BASE_URL") or settings.model.get("base_url")

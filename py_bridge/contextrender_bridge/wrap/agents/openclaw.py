@@ -74,7 +74,7 @@ class OpenClaw(Agent):
         if config_option := value_of(words, "--config"):
             words = [str(overlay_file) if word == config_option else word for word in words]
         result = Redirect(words, {VARIABLE: str(overlay_file)})
-        if routes.has_recall:
+        if routes.serves_recall:
             server = {"url": routes.mcp_url, "transport": "streamable-http", "headers": BEARER}
             overlay_config["mcp"] = {"servers": {MCP_NAME: server}}
             result.environment[TOKEN] = routes.token

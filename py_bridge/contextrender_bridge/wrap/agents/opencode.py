@@ -76,7 +76,7 @@ class OpenCode(Agent):
         if not provider:
             result.notes.append(f"wrap redirects only these providers: {', '.join(redirected)}")
         overlay: Json = {"provider": redirected}
-        if routes.has_recall:
+        if routes.serves_recall:
             bearer = {"Authorization": f"Bearer {routes.token}"}
             server = {"type": "remote", "url": routes.mcp_url, "headers": bearer}
             overlay["mcp"] = {MCP_NAME: {**server, "oauth": False, "enabled": True}}
