@@ -103,7 +103,7 @@ class User:
         try:
             yield
         finally:
-            # A plugin's command that is still about to start the service names the folder, too.
+            # Any command: a plugin's process may be about to start the service.
             self._signal("", signal.SIGTERM)
 
     def kill_service(self) -> None:
@@ -113,7 +113,10 @@ class User:
         until(lambda: not is_service_running(address))
 
     def _signal(self, command: str, number: signal.Signals) -> None:
-        """Send a signal to the processes whose command names the data folder."""
+        """Send a signal to the processes with the data folder after `command` in their arguments.
+
+        `command` is a regular expression, empty for any command.
+        """
         search = ["pgrep", "-f", f"{command} {self.data.resolve()}"]
         process = subprocess.run(search, capture_output=True, text=True, check=False)
         for pid in process.stdout.split():

@@ -71,7 +71,11 @@ MESSAGES: list[ModelMessage] = [
 
 
 def any_plan(messages: Sequence[Json], choose: random.Random) -> MessagePlan:
-    """Return a plan that shows some of the messages, calls and results together."""
+    """Return a random plan. It shows each message or result with probability 1/2.
+
+    A shown text may be the message's own (None), omitted (empty) or substituted. A result is shown
+    together with its call.
+    """
     entries: dict[int, Json] = {}
     for position, message in enumerate(messages):
         if choose.random() < 0.5:
@@ -85,8 +89,9 @@ def any_plan(messages: Sequence[Json], choose: random.Random) -> MessagePlan:
     for position, message in enumerate(messages):
         if position in entries and message["role"] == "tool":
             caller, number = callers[message["tool_call_id"]]
-            silent = {"message": caller, "calls": [], "text": ""}
-            entries.setdefault(caller, silent)["calls"].append(number)
+            only_calls = {"message": caller, "calls": [], "text": ""}
+            entries.setdefault(caller, only_calls)["calls"].append(number)
+            # The text of a shown result cannot be omitted.
             entries[position]["text"] = entries[position]["text"] or None
     return MessagePlan(messages, entries.values())
 

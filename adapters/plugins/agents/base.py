@@ -123,7 +123,10 @@ class Agent(ABC):
         return has_tools(body)
 
     def script(self, *steps: Step, kind: type[Script] = Script) -> Script:
-        """Return a script with which the model answers the agent's requests by these steps."""
+        """Return a script with which the model answers the agent's requests by these steps.
+
+        A call of the examples' tool `look` becomes the agent's own call that reads a host's file.
+        """
         own_steps = [
             self.look(step.arguments["host"])
             if isinstance(step, Call) and step.name == "look"

@@ -99,9 +99,10 @@ class Claude(Agent):
         self.user.variables["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] = "100000"
 
     def configuration(self) -> Any:
-        """Return the settings. Claude Code itself leaves empty lists of plugins."""
+        """Return the settings, without the empty lists of plugins that Claude Code leaves."""
         path = self.user.home / ".claude" / "settings.json"
         if not path.is_file():
+            # Begin with a setting of the user's own, which the plugin must keep.
             path.parent.mkdir(exist_ok=True)
             path.write_text('{"cleanupPeriodDays": 30}')
         settings = {name: value for name, value in json.loads(path.read_text()).items() if value}

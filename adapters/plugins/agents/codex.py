@@ -140,7 +140,10 @@ class Codex(Agent):
 
     @contextmanager
     def running(self, session: str = "") -> Iterator[AppServer]:
-        """Run `codex app-server` until the block ends; the user trusts the hook."""
+        """Run `codex app-server` until the block ends.
+
+        `AppServer.open` also trusts the plugin's hook, which a user must do once.
+        """
         with running(self.user, "app-server") as lines:
             server = AppServer(self.user, lines)
             server.open(session)

@@ -149,6 +149,8 @@ class AuditInput:
         """
         call_keys = tuple(filter(None, (keys,) if isinstance(keys, str) else keys))
         if usage is not None:
+            # Calls are priced by their model's name, so the name also gets the rates of the call,
+            # such as the higher price of a long prompt (`base.rates`).
             usage = replace(usage, model=add_rates(usage.model, usage.prompt))
             self._runs_with_usage.add(id(run))
         self._records.append(UsageRecord(run, call_keys, usage, time, resumed))

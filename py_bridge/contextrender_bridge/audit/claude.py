@@ -3,6 +3,9 @@
 A streamed answer has one record for each block, with the usage so far. Its blocks are joined by the
 message's id, and the last usage counts. Claude Code does not record system prompts, tools, or the
 calls for titles and compactions.
+
+After a compaction Claude Code reattaches files: it puts the files that it read last into the prompt
+again, beside the summary.
 """
 
 from __future__ import annotations
@@ -31,10 +34,10 @@ SKIPPED_NAMES = (
 )
 SKIPPED = frozenset(SKIPPED_NAMES.split())
 
-PUT_BACK_RECORDED_SINCE = (2, 1, 217)
-"""The first release that records which files it puts back after a compaction."""
-PUT_BACK_FILES, PUT_BACK_CHARS = 5, 20_000
-"""Earlier releases put back this many files, up to this many characters (5,000 tokens) of each."""
+REATTACHED_RECORDED_SINCE = (2, 1, 217)
+"""The first release that records which files it reattaches after a compaction."""
+REATTACHED_FILES, REATTACHED_CHARS = 5, 20_000
+"""Earlier releases reattach this many files, up to this many characters (5,000 tokens) of each."""
 ATTACHMENT_TEXT_FIELDS = frozenset({"content", "planContent", "snippet", "text"})
 """Fields of an attachment whose text is in the prompt."""
 
@@ -79,9 +82,10 @@ class _Session:
         """The newest answer with each id."""
         self._run = RecordedRun(f"{path.stem}#1", SOURCE, path.stem)
         self._resuming = False
-        self._put_back: list[Entry] | None = None
-        """Messages that Claude Code put back beside the summary; None after the next answer."""
+        self._reattached: list[Entry] | None = None
+        """The files that were reattached after the last compaction; None after the next answer."""
         self._newest_files: list[str] = []
+        """The files that were read last before the last compaction."""
 
     def read(self) -> None:
         """Read the records and add the runs."""
@@ -112,7 +116,7 @@ class _Session:
             )
         self._audit_input.add_run(self._run)
         self._run = self._run.next_after_compaction()
-        self._put_back, self._newest_files = [], _newest_files(self._entries)
+        self._reattached, self._newest_files = [], _newest_files(self._entries)
         self._entries = [entry for entry in self._entries if preserved & set(entry.uuids)]
         for entry in self._entries:
             entry.usage = None
@@ -122,7 +126,7 @@ class _Session:
         """Add a record's blocks and usage to the entry of its message.
 
         Skip messages that Claude Code itself wrote in the model's name. If an answer is the first
-        after a compaction, first add the files that Claude Code puts into the prompt again then.
+        after a compaction, first add the reattached files.
         """
         message = mapping(record.get("message"))
         if message.get("model") == SYNTHETIC:
@@ -133,7 +137,7 @@ class _Session:
             self._audit_input.count_unknown()
         usage = None
         if role == "assistant":
-            self._add_put_back(str(record.get("version") or ""))
+            self._add_reattached(str(record.get("version") or ""))
             usage = usage_of(str(message.get("model") or ""), mapping(message.get("usage")))
         entry = self._entry(record, role, str(message.get("id") or ""), usage)
         entry.uuids.append(str(record.get("uuid") or ""))
@@ -152,9 +156,12 @@ class _Session:
     def _entry(self, record: Json, role: str, id: str, usage: Usage | None) -> Entry:
         """Return the entry of the answer that a record belongs to, or a new entry.
 
-        Some gateways give all answers the same id. Answers are therefore also told apart by the
-        request's id. Without a request's id, they are told apart by their prompt's tokens or by a
-        user's message between them.
+        Some gateways give all answers the same id, so the request's id is compared, too. Without a
+        request's id, a record continues the answer with its id only if both prompts have equally
+        many tokens. `_read_message` closes such an answer at the user's next message.
+
+        An entry's `answer` must be unique in all files. Without a request's id, the id of its first
+        record is added to it.
         """
         time = second_of(record.get("timestamp"))
         uuid, request = str(record.get("uuid") or ""), str(record.get("requestId") or "")
@@ -170,24 +177,27 @@ class _Session:
         return entry
 
     def _read_attachment(self, record: Json) -> None:
-        """Store an attachment's text if it was put back: before the first answer to a summary."""
-        text = attached_text(record.get("attachment"))
-        if self._put_back is not None and text:
-            time = second_of(record.get("timestamp"))
-            self._put_back.append(_user_entry(text, time, str(record.get("uuid") or "")))
+        """Store an attachment's text if it was reattached after a compaction.
 
-    def _add_put_back(self, version: str) -> None:
-        """Add to the run the files that Claude Code put back after a compaction.
+        That is so between the summary and the next answer.
+        """
+        text = attached_text(record.get("attachment"))
+        if self._reattached is not None and text:
+            time = second_of(record.get("timestamp"))
+            self._reattached.append(_user_entry(text, time, str(record.get("uuid") or "")))
+
+    def _add_reattached(self, version: str) -> None:
+        """Add to the run the files that Claude Code reattached after a compaction.
 
         Older releases do not record these files, so the files that were read last are assumed.
         """
-        if self._put_back is None:
+        if self._reattached is None:
             return
-        if not self._put_back and _is_before(version, PUT_BACK_RECORDED_SINCE):
-            self._put_back = [_user_entry(text, 0.0, "") for text in self._newest_files]
-            self._run.has_estimate = bool(self._put_back)
-        self._entries += self._put_back
-        self._put_back = None
+        if not self._reattached and _is_before(version, REATTACHED_RECORDED_SINCE):
+            self._reattached = [_user_entry(text, 0.0, "") for text in self._newest_files]
+            self._run.has_estimate = bool(self._reattached)
+        self._entries += self._reattached
+        self._reattached = None
 
 
 def _user_entry(text: str, time: float, uuid: str) -> Entry:
@@ -214,7 +224,7 @@ def attached_text(value: object) -> str:
 
 
 def _newest_files(entries: Sequence[Entry]) -> list[str]:
-    """Return the files that were read last, in the form in which Claude Code puts them back."""
+    """Return the files that were read last, in the form in which Claude Code reattaches them."""
     paths: dict[str, str] = {}
     files: dict[str, str] = {}
     for block in (block for entry in entries for block in entry.blocks):
@@ -226,7 +236,8 @@ def _newest_files(entries: Sequence[Entry]) -> list[str]:
             files.pop(path, None)
             files[path] = content if isinstance(content, str) else attached_text(content)
     return [
-        f"{path}\n{text[:PUT_BACK_CHARS]}" for path, text in list(files.items())[-PUT_BACK_FILES:]
+        f"{path}\n{text[:REATTACHED_CHARS]}"
+        for path, text in list(files.items())[-REATTACHED_FILES:]
     ]
 
 

@@ -129,9 +129,10 @@ def _set_keys(rollout: Rollout, originals: Sequence[CallCount], *, is_same_sessi
 
 
 def _is_early(count: CallCount, rollout: Rollout) -> bool:
-    """Return whether a count may have been copied when the fork began, judging by its time.
+    """Return whether a count may be a copy from the parent, judging by its time.
 
-    If a time is unknown, the count may have been copied.
+    A fork's file begins with copies of its parent's records, which have the time of the copying. If
+    a time is unknown, the count may be a copy.
     """
     return not (count.time and rollout.started) or count.time - rollout.started <= COPY_SECONDS
 
@@ -185,13 +186,14 @@ def _read_meta(rollout: Rollout, payload: Json, time: float) -> int:
     Return the number of records that are copies of the parent's; 0 if the header does not have it.
     """
     id = str(payload.get("id") or "")
-    if not rollout.started and not rollout.parent:
+    is_first_header = not rollout.started and not rollout.parent
+    if is_first_header:
         rollout.id = id or rollout.id
         rollout.parent = str(payload.get("forked_from_id") or "")
         rollout.started = time
         start = payload.get("subagent_history_start_ordinal")
         return start if isinstance(start, int) else 0
-    if id and id != rollout.id:
+    if id and id != rollout.id:  # the copy of the parent's header
         rollout.parent = rollout.parent or id
     return 0
 
@@ -237,5 +239,6 @@ def _read_count(
         usage = replace(usage, model=add_rates(usage.model, usage.prompt, {"service_tier": tier}))
     session_usage = mapping(info.get("total_token_usage"))
     id = str(payload.get("response_id") or info.get("response_id") or "")
+    # A text by which copies of the record are recognised.
     figures = f"{id} {sorted(session_usage.items())} {sorted(call_usage.items())}"
     return CallCount(run, usage, figures, time)

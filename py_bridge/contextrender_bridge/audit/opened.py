@@ -171,10 +171,7 @@ def diagnose_branches(branches: Sequence[tuple[int, int, list[Json]]], model: st
         histories.append(history)
         is_next = parent < 0 and number > 0 and _begins_with_summary(own_messages)
         continues = runs[-1].id if is_next and runs else ""
-        if parent < 0 or not fork:
-            runs.append(Run(str(number), "", model, history, continues=continues))
-        else:
-            runs.append(Run(str(number), "", model, history))
+        runs.append(Run(str(number), "", model, history, continues=continues))
     return diagnose(runs)
 
 

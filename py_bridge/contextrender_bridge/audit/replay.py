@@ -124,6 +124,7 @@ def is_sent_shortened(run: RecordedRun) -> bool:
     `wrap` and some agents shorten prompts. Replaying the full history of such a run would replay
     calls that were never made.
     """
+    # A usage may be the sum of several calls; then no prompt's size is known.
     if not run.usage or run.usage[-1].calls != 1:
         return False
     answers = [

@@ -108,8 +108,10 @@ class AuditReport:
                 OPTION_TITLES,
                 [
                     (
-                        *(option.case.size, percent_or_dash(option.cost.value)),
-                        *(percent_or_dash(option.miss_rate.value), f"{option.dollars:,.2f}"),
+                        option.case.size,
+                        percent_or_dash(option.cost.value),
+                        percent_or_dash(option.miss_rate.value),
+                        f"{option.dollars:,.2f}",
                     )
                     for option in verdict.options
                 ],

@@ -103,8 +103,11 @@ def _newest_by_family() -> dict[Family, str]:
 
 
 def _family_and_version(name: str) -> tuple[Family, Version]:
-    """Return the words and the numbers of a model's name, without its date and stage."""
-    name = _DATE.sub("", _DATE.sub("", name.lower()))  # a variant may follow the date
+    """Return the words and the numbers of a model's name, without its dates and stage.
+
+    The first word is the prefix of a reseller's name for the model, empty without one.
+    """
+    name = _DATE.sub("", _DATE.sub("", name.lower()))  # a name may have two dates
     reseller = match[0] if (match := _RESELLER.match(name)) else ""
     words, numbers = [reseller], []
     for part in re.split(r"[-_.:@ ]", name[len(reseller) :]):

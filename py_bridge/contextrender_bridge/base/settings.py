@@ -338,7 +338,7 @@ def variables(name: str) -> list[str]:
 def config_file() -> Path:
     """Return the path of the configuration file, which may not exist.
 
-    A file that `CONTEXTRENDER_CONFIG` names must exist.
+    It is the path in `CONTEXTRENDER_CONFIG`, if that is set.
     """
     path = os.environ.get(CONFIG, "")
     return as_folder(path) if path else own_folder("config") / "config.toml"

@@ -87,7 +87,8 @@ def read_usage(kind: str, body: bytes) -> Usage | None:
 def usage_of(model: str, usage_fields: Fields) -> Usage | None:
     """Return a call's usage from the usage record of any API; None if that counts no prompt.
 
-    The model's name gets the call's rates (base.rates).
+    Calls are priced by their model's name. So the call's rates, such as the price of a long prompt,
+    are added to the name (base.rates).
     """
     usage = _counts_of(model, _spelled(usage_fields))
     return usage and replace(usage, model=add_rates(model, usage.prompt, usage_fields))
@@ -195,7 +196,10 @@ def _inner(fields: Fields, names: tuple[str, ...]) -> Fields:
 
 
 def _parts(kind: str, body: bytes) -> Iterator[Fields]:
-    """Yield the JSON objects in a reply, or in those of its events or lines that may have usage."""
+    """Yield the JSON objects in a reply, which is one JSON text, a stream of events, or JSON lines.
+
+    Events and lines in which no name of a usage field occurs are skipped.
+    """
     body = _to_utf8(kind, body)
     if not _NAMES.search(body):
         return
@@ -267,5 +271,5 @@ def _usage_in(holder: Fields) -> Iterator[tuple[str, Any]]:
     for name, value in holder.items():
         if isinstance(value, Mapping) and re.sub("[_-]", "", name).lower() in _USAGES:
             yield from value.items()
-    if "prompt_eval_count" in holder:
+    if "prompt_eval_count" in holder:  # Ollama has the counts among the reply's other fields.
         yield from holder.items()

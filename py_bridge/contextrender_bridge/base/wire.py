@@ -25,7 +25,7 @@ def loads(body: bytes | str) -> Any:
         try:
             return from_json(body)
         except ValueError:
-            pass
+            pass  # The text may be one that only the standard library reads.
     try:
         return json.loads(body)
     except RecursionError:

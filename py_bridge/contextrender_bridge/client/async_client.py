@@ -80,7 +80,10 @@ class AsyncContextRender:
         token: str | None,
         history_key: str,
     ) -> int:
-        """Return the result of `Core.recorded_count`. No request is sent."""
+        """Return how many of the first messages this client knows to be recorded.
+
+        No request is sent. `history_key` distinguishes the histories of one session.
+        """
         return self._core.recorded_count(session, messages, token=token, history_key=history_key)
 
     def drop_large_histories(self) -> None:

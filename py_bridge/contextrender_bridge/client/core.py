@@ -275,7 +275,10 @@ class Core(Connection):
         search may record new messages.
         """
         key = (token, name, history_key)
-        return self._find_session(key, messages, model, messages, None, inf)
+        # The items are the messages themselves, and there is no deadline.
+        return self._find_session(
+            key, messages, model, items=messages, transcript=None, stop_at=inf
+        )
 
     def explain(
         self,
@@ -415,8 +418,8 @@ class Core(Connection):
         key = (token, fields["session"], history_key)
         cached = self._histories.find(key, messages)
         if cached and cached.transcript is not None:
-            # `fit` recorded messages that it read from these items. Here the items are the
-            # messages.
+            # `fit` cached this history, and its recorded messages were read from the items. Here
+            # the items are the messages, which may be other ones.
             cached = None
         snapshot = self._histories.snapshot(key, messages, items=messages, cached=cached)
         return (yield from self._send(walker, key, snapshot, messages, fields, inf))
@@ -437,11 +440,13 @@ class Core(Connection):
         messages are recorded.
         """
 
+        token, _, _ = key
+
         def send_from(recorded_prefix: RecordedPrefix) -> Flow[Json]:
             position = {"offset": recorded_prefix.messages, "prefix": recorded_prefix.digest}
             new_messages = messages[recorded_prefix.messages :]
             return self.call(
-                walker, {**fields, **position, "messages": new_messages}, key[0], stop_at
+                walker, {**fields, **position, "messages": new_messages}, token, stop_at
             )
 
         try:

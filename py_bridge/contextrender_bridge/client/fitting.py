@@ -171,6 +171,7 @@ def _over_budget(
     read.
     """
     if not changed and plan.omitted_results() + plan.shown_unpaired_results():
+        # The plan omits results, but the request is unchanged: they could not be omitted.
         return "unpaired_results"
     unread_bytes = sum(len(wire.dumps(item)) for item in transcript.unread_items())
     unread_tokens = unread_bytes // BYTES_PER_TOKEN
@@ -236,6 +237,7 @@ def remedy_of(failure: BaseException) -> str:
     """Return how to mend a missing or refusing service; empty for other failures."""
     if isinstance(failure, (NoCredentials, Unauthorized)):
         return failure.message
+    # With the code `late`, a service is running, but it did not answer in time.
     if isinstance(failure, Unreachable) and failure.code == Unreachable.code:
         return f"{failure.message} Start one: `contextrender serve`."
     return ""

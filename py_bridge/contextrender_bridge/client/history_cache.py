@@ -92,20 +92,28 @@ def _container_block(items: Sequence[Any]) -> ContainerBlock | None:
 
 
 class UnchangedItems:
-    """The first items of a history, kept in memory to see whether they are unchanged."""
+    """The first items of a history, kept in memory to see whether they are unchanged.
+
+    A later call has the same objects, but the caller may have changed them in place. Their
+    containers are therefore kept in blocks, each with the contents that it had.
+    """
 
     def __init__(self) -> None:
         self._items: list[Any] = []
         self._blocks: list[ContainerBlock] = []
         self._next_older_block = 0
-        """The first of the older blocks that the next call compares."""
+        """The first of the older blocks that the next `begin` compares with its contents."""
         self.characters = 0
 
     def __len__(self) -> int:
         return len(self._items)
 
     def begin(self, items: Sequence[Any]) -> bool:
-        """Return whether `items` begin with the kept items and no compared block has changed."""
+        """Return whether `items` begin with the kept items and no compared block has changed.
+
+        Callers change mostly new items, so each call compares the newest blocks, and only
+        `COMPARED_BLOCKS` of the older ones in turn.
+        """
         if items[: len(self._items)] != self._items:
             return False
         newest_blocks, older_blocks = (
@@ -119,7 +127,10 @@ class UnchangedItems:
         return all(block.is_unchanged() for block in (*newest_blocks, *older_blocks[start:stop]))
 
     def add(self, items: Sequence[Any], blocks: Sequence[ContainerBlock]) -> None:
-        """Add more items. The small `blocks` of their containers are joined to larger blocks."""
+        """Add more items, with the `blocks` of their containers from `container_blocks`.
+
+        Small blocks are joined, because comparing few large blocks is faster.
+        """
         self._items.extend(items)
         for block in blocks:
             if not self._blocks or len(self._blocks[-1].containers) >= BLOCK_CONTAINERS:
@@ -202,8 +213,10 @@ class HistoryCache:
         """Return the cached history of a key if `items` begin with its items, otherwise None."""
         with self._lock:
             cached = self._histories.get(key)
-            if cached is None or not cached.item_count or cached.item_count != len(cached.items):
+            if cached is None or not cached.item_count:
                 return None
+            if cached.item_count != len(cached.items):
+                return None  # Another call that ran at the same time has extended the items.
             return cached if cached.items.begin(items) else None
 
     def snapshot(
@@ -283,8 +296,10 @@ class HistoryCache:
         items, start = cached.items, cached.item_count
         # Another call of the same history may have extended its items in the meantime.
         is_extended = start != len(items)
-        if snapshot.new_blocks is None or is_extended or start > len(snapshot.items):
-            return CachedHistory(prefix)
+        is_comparable = snapshot.new_blocks is not None
+        if not is_comparable or is_extended or start > len(snapshot.items):
+            return CachedHistory(prefix)  # Without items, the next call reads all messages.
+        assert snapshot.new_blocks is not None
         items.add(snapshot.items[start:], snapshot.new_blocks)
         return CachedHistory(prefix, items, len(snapshot.items), transcript)
 

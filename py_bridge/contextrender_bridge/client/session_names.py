@@ -57,14 +57,21 @@ def _opening(messages: Sequence[Message]) -> list[Message]:
 
 
 class SessionNames:
-    """The names of histories that begin alike, as far as this process has met them."""
+    """The names of histories that begin alike, as far as this process has met them.
+
+    If a history differs from the one with its name at message `fork`, it gets another name, made
+    from its messages up to that one.
+    """
 
     def __init__(self) -> None:
         self._forks: OrderedDict[tuple[str | None, str], dict[int, dict[str, str]]] = OrderedDict()
-        """By token and name: for each message that differs, names by digests of the beginning."""
+        """By token and name, by fork, and by the digest of the messages up to it: the new name."""
 
     def find(self, token: str | None, name: str, messages: Sequence[Message]) -> str:
-        """Return the name of a history. `name` is the name made from its beginning."""
+        """Return the name of a history. `name` is the name made from its beginning.
+
+        The other name of a history may itself have forks, so repeat until no fork matches.
+        """
         while forks := self._forks.get((token, name)):
             self._forks.move_to_end((token, name))
             names = (
@@ -72,7 +79,6 @@ class SessionNames:
                 for fork in sorted(forks)
                 if fork < len(messages)
             )
-            # Other histories may begin like the history with this name, too.
             own_name = next(filter(None, names), None)
             if own_name is None:
                 break

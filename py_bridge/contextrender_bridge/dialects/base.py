@@ -109,7 +109,8 @@ class Transcript(ABC):
     ) -> MessagePlan:
         """Return the plan with the `rows` of a render reply and the model's newest message.
 
-        `breakpoints` are the reply's message positions for cache marks.
+        `breakpoints` are the reply's message positions for cache marks. If the format `alternates`,
+        the plan also keeps the newest answer apart from the model's message before it.
         """
         plan = MessagePlan(self.messages, rows, breakpoints, self.call_pairs)
         plan.show_newest(self.newest_answer, alternates=self.alternates)
@@ -127,6 +128,7 @@ class Transcript(ABC):
 
     def _remaining_items(self, plan: MessagePlan) -> list[int]:
         """Return the numbers of the items that are in the prompt, at least in part, in order."""
+        # The volatile items after the history are always sent.
         items = {*self._always_sent_items, *range(self._end, len(self._items))}
         ends = [*self._item_of[1:], self._end]
         for message in plan.remaining_messages():

@@ -17,8 +17,9 @@ from contextrender_bridge.dialects.contents import is_text
 
 MAX_MARKS = 4
 MARK = "cache_control"
+"""The field of a block, of a tool or of the body that is a cache mark."""
 _NEWEST = 8
-"""The number of newest messages that are searched for marks."""
+"""The number of newest messages that are searched for a lifetime: agents mark the newest ones."""
 _MINUTES = {"5m": DEFAULT_CACHE_MINUTES, "1h": 60.0}
 _MARKABLE = ("text", "image", "document", "tool_use", "tool_result")
 
@@ -63,7 +64,8 @@ def mark_items(
 def cache_ttl_minutes(body: Body) -> float:
     """Return the minutes for which the provider keeps a request's prompt in its cache.
 
-    It is 5 or 60 minutes: the longest lifetime of the request's marks.
+    It is 5 or 60 minutes: the longest lifetime of the marks in the tools, the system prompt and the
+    newest messages.
     """
     messages = body.get("messages")
     newest = messages[-_NEWEST:] if isinstance(messages, list) else []
@@ -103,7 +105,7 @@ def _with_mark(item: Json, number: int, like: Json) -> Json:
 
 
 def marks_in(part: Any) -> list[Json]:
-    """Return the marks in tools, a system prompt, a message or a block, in order."""
+    """Return the cache marks in tools, a system prompt, a message or a block, in order."""
     if isinstance(part, list):
         return [mark for each in part for mark in marks_in(each)]
     if not isinstance(part, dict):

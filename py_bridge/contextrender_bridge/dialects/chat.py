@@ -53,7 +53,10 @@ class ChatTranscript(Transcript):
     """The transcript of a chat request; each item is one message, unless it cannot be read."""
 
     def __init__(self, body: Body, previous: Transcript | None = None) -> None:
-        """Read `messages`. Volatile messages at the end are always sent, and are not read."""
+        """Read `messages`. Continue from `previous`, an earlier transcript, if it can be reused.
+
+        Messages that cannot be read, and volatile ones at the end (`is_volatile`), are always sent.
+        """
         earlier = reusable_transcript(previous, ChatTranscript)
         super().__init__(body, "messages", earlier)
         self.positions: list[int | None] = earlier.positions[: self._read_count] if earlier else []
@@ -95,6 +98,7 @@ class ChatTranscript(Transcript):
         """
         if isinstance(item, dict) and item.get("role") in _RESULT_ROLES:
             if self._is_paired_by_order(item):
+                # The result does not answer a call that a later result of the step names.
                 later = ids_of_step(self._items[index + 1 : self._end], ("tool_call_id",))
                 tool = item.get("tool_name") or item.get("name")
                 call_id = answered_id(self.messages, item.get("tool_call_id"), tool, later)
@@ -173,8 +177,9 @@ def _shown_item(item: Json, part: ShownParts) -> Json | None:
     if is_cut or len(calls) < call_count:
         shown_item = _with_calls(shown_item, calls)
     if not is_shown or text is not None:
-        before, content = item.get("content"), text or ""
-        content = with_text(before, content) if isinstance(before, list) else content
+        own_content, content = item.get("content"), text or ""
+        content = with_text(own_content, content) if isinstance(own_content, list) else content
+        # A message with nothing but calls has no content.
         shown_item["content"] = content if content or not calls else None
     return shown_item
 

@@ -28,7 +28,8 @@ MEDIA = {
 OMITTED: Any = object()
 """A mark for an omitted part, because None would be a valid part."""
 
-_ONLY_HERE = frozenset({"cache_control", "annotations", "logprobs"})
+_UNRECORDED_FIELDS = frozenset({"cache_control", "annotations", "logprobs"})
+"""Fields of a content part that may differ between two requests with the same part."""
 
 
 def clean_text(text: str) -> str:
@@ -164,18 +165,18 @@ def part_with(part: Any, text: str, kind: str = "text") -> Any:
 
 
 def _canonical_part(part: Any) -> Json:
+    """Return the part to record: its text, a digest of its media, or its JSON as a text."""
     if is_text(part):
         text = part if isinstance(part, str) else part["text"]
         return {"type": "text", "text": clean_text(text)}
     if not isinstance(part, Mapping):
         return {"type": "text", "text": clean_text(json.dumps(part))}
     kind = part.get("type")
+    encoded = json.dumps({key: part[key] for key in part if key not in _UNRECORDED_FIELDS})
     if isinstance(kind, str) and kind in MEDIA and not _is_text_document(part):
-        shape = json.dumps({key: part[key] for key in part if key not in _ONLY_HERE})
-        digest = hashlib.blake2b(shape.encode(), digest_size=16).hexdigest()
+        digest = hashlib.blake2b(encoded.encode(), digest_size=16).hexdigest()
         return {"type": MEDIA[kind], "digest": digest}
-    shape = json.dumps({key: part[key] for key in part if key not in _ONLY_HERE})
-    return {"type": "other", "text": clean_text(shape)}
+    return {"type": "other", "text": clean_text(encoded)}
 
 
 def _is_text_document(part: Mapping[str, Any]) -> bool:

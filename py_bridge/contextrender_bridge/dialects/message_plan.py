@@ -91,6 +91,7 @@ class MessagePlan:
         """Return whether the prompt has the message or result at a position."""
         if message in self._texts or message in self._textless_callers:
             return True
+        # A result that answers no call is always shown.
         return message not in self._calls_of and self._messages[message].get("role") == "tool"
 
     def remaining_messages(self) -> set[int]:
@@ -157,23 +158,24 @@ class MessagePlan:
         if not newest:
             return
         for message in newest:
-            self._texts[message] = None
+            self._texts[message] = None  # its own text
             for number in range(len(self._messages[message].get("tool_calls") or ())):
                 self._arguments.pop((message, number), None)
                 self._calls.add((message, number))
         self._show_stubs(newest, newest.stop)
         before = max((m for m in self.remaining_messages() if m < newest.start), default=-1)
-        if alternates and before >= 0 and self._texts.get(before) != "":
+        has_only_calls = self._texts.get(before) == ""
+        if alternates and before >= 0 and not has_only_calls:
             self._separate(before, newest.start)
 
     def _separate(self, message: int, newest: int) -> None:
-        """Separate two messages of the model, if all results between them are omitted.
+        """Separate `message` from the model's newest answer, if all results between are omitted.
 
         Show the first call of `message`, and a line in place of the call's result. Replace the
         call's arguments if they are longer than `MAX_STUB_CHARS`. `newest` is the position of the
         newest answer.
         """
-        calls = [c for c in self._answers(message, newest).values() if c[0] == message]
+        calls = [call for call in self._answers(message, newest).values() if call[0] == message]
         if not calls or any(call in self._calls for call in calls):
             return
         call = min(calls)
@@ -271,9 +273,9 @@ class CallPairs:
         elif role == "tool":
             self._pair(position, message["tool_call_id"])
 
-    def _pair(self, result: int, name: str) -> None:
+    def _pair(self, result: int, call_id: str) -> None:
         """Pair a result with the first open call of this id in the latest message that has one."""
-        calls = self._open.get(name)
+        calls = self._open.get(call_id)
         if calls is None:
             self.unpaired_results.add(result)
             return
@@ -281,5 +283,5 @@ class CallPairs:
         call = next(call for call in calls if call[0] == latest_message)
         calls.remove(call)
         if not calls:
-            del self._open[name]
+            del self._open[call_id]
         self.call_of_result[result] = call

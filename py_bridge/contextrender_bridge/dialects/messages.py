@@ -232,7 +232,10 @@ MESSAGES = Dialect("messages", MessagesTranscript)
 
 
 def _system_text(system: Any) -> str | None:
-    """Return the system prompt to record, or None if there is none."""
+    """Return the system prompt to record, or None if there is none.
+
+    Claude Code's billing block differs in every request, so it is left out.
+    """
     if isinstance(system, list):
         system = [block for block in system if not _text_of(block).startswith(_BILLING)]
     return plain_text(system) if system else None
@@ -375,12 +378,14 @@ def _role(item: Any) -> Any:
 
 
 def _kind(block: Any) -> str:
+    """Return the kind of a block (see `_Part`)."""
     if not isinstance(block, Mapping):
         return "other"
     kind = block.get("type")
     if kind in _CALLS and isinstance(block.get("name"), str):
-        is_unnamed = kind == "tool_use" and not block.get("id")
-        return "call" if is_unnamed or _is_id(block.get("id")) else "other"
+        # A `tool_use` without an id is paired with its result by order.
+        has_no_id = kind == "tool_use" and not block.get("id")
+        return "call" if has_no_id or _is_id(block.get("id")) else "other"
     if kind == "tool_result":
         return "result"
     if isinstance(kind, str) and kind.endswith("tool_result") and _is_id(block.get("tool_use_id")):
@@ -395,7 +400,8 @@ def _kind(block: Any) -> str:
 def _with_signature(blocks: list[Any], content: Sequence[Any]) -> list[Any]:
     """Return a message's remaining blocks; their first call has an omitted call's signature.
 
-    `content` has all blocks of the message.
+    `content` has all blocks of the message. A remaining call may be a copy with other arguments, so
+    it is found among all calls by its id.
     """
     calls = [block for block in content if _kind(block) == "call"]
     positions = [position for position, block in enumerate(blocks) if _kind(block) == "call"]

@@ -158,7 +158,11 @@ def has_observations(body: Body) -> bool:
 
 
 def _as_chat(item: Any) -> Any:
-    """Return a message with a role of chat completions. Remove tool calls from other messages."""
+    """Return a message with a role of chat completions.
+
+    smolagents has the roles `tool-call` and `tool-response`. In other messages, tool calls are not
+    recorded, because each call of this format is made from an observation.
+    """
     if isinstance(item, Mapping) and item.get("role") == "tool-call":
         return {**item, "role": "assistant"}
     if isinstance(item, Mapping) and item.get("role") == _RESULT_ROLE:

@@ -97,7 +97,7 @@ class ResponsesTranscript(Transcript):
             dict(earlier._reasoning_items) if earlier else {}
         )
         self._groups_with_items: set[int] = set(earlier._groups_with_items) if earlier else set()
-        # By message: the number of its first signed call, and the signature.
+        # By message: the number of its first signed call, and the signature with its path.
         self._signed: dict[int, tuple[int, Any]] = dict(earlier._signed) if earlier else {}
         for index, item in enumerate(self._new_items, self._read_count):
             part = self._read(item, index)
@@ -150,12 +150,17 @@ class ResponsesTranscript(Transcript):
             if part.kind != "call" or part.message in checked_messages:
                 continue
             checked_messages.add(part.message)
-            signed_call, signature = self._signed.get(part.message, (part.call, None))
-            if signed_call < part.call and not signature_of(shown_items[index]):
-                shown_items[index] = with_signature(shown_items[index], *signature)
+            if part.message not in self._signed or signature_of(shown_items[index]):
+                continue
+            signed_call, (path, signature) = self._signed[part.message]
+            if signed_call < part.call:
+                shown_items[index] = with_signature(shown_items[index], path, signature)
 
     def _belongs_to_answer(self, message: int, last: int) -> bool:
-        """Return whether a message is of the same answer of the model as the message after it."""
+        """Return whether a message is of the same answer of the model as the message after it.
+
+        Results of tools that the provider ran are part of the answer. `last` is not needed.
+        """
         role = self.messages[message]["role"]
         if role == "tool":
             return self._results[message]["type"] in _RESULT_FIELDS
@@ -217,7 +222,10 @@ class ResponsesTranscript(Transcript):
         return _Part("call", position, number, self._group)
 
     def _read_result(self, item: Any, index: int) -> _Part:
-        """Read an output as a result. If it answers no call, leave it unread."""
+        """Read an output as a result, and end the model's message. Skip it if it answers no call.
+
+        A result without an id does not answer a call that a later result of the step names.
+        """
         later = ids_of_step(self._items[index + 1 : self._end], ("call_id",))
         call_id = answered_id(self.messages, _call_id(item), item.get("name"), later)
         if not call_id:

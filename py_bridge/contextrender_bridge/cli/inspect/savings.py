@@ -167,7 +167,11 @@ def _notes(view: Json, calls_without_price: int) -> str:
 
 
 def _cells(name: str, total: Json) -> list[Text]:
-    """Return a row of the table: a group's name, then a cell for each of `HEADS`."""
+    """Return a row of the table: a group's name, then a cell for each of `HEADS`.
+
+    `full_capped` counts at most the model's window for each full history, because a longer prompt
+    could not have been sent.
+    """
     saved_tokens = total["full_capped"] - total["prompt"]
     share = saved_tokens / total["full_capped"] if total["full_capped"] else 0.0
     has_price = total["calls_without_price"] < total["calls"]

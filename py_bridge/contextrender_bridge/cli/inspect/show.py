@@ -172,7 +172,10 @@ def draw_answer(answer: Json) -> list[RenderableType]:
 
 
 def _budget(view: Json) -> str:
-    """Return the session's budget. If it is automatic, return the budget of the newest call."""
+    """Return the session's budget, as a phrase before "tokens".
+
+    For an automatic budget, it is the budget of the newest call, or "its own" before any call.
+    """
     if isinstance(view["budget"], int):
         return short_count(view["budget"])
     return f"now {short_count(view['turns'][-1]['budget'])}" if view["turns"] else "its own"
