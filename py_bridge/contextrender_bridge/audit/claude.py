@@ -177,10 +177,7 @@ class _Session:
         return entry
 
     def _read_attachment(self, record: Json) -> None:
-        """Store an attachment's text if it was reattached after a compaction.
-
-        That is so between the summary and the next answer.
-        """
+        """Store an attachment's text if it comes between a compaction and the next answer."""
         text = attached_text(record.get("attachment"))
         if self._reattached is not None and text:
             time = second_of(record.get("timestamp"))

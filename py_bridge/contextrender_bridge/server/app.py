@@ -59,11 +59,7 @@ class Service:
     """The service's walkers, its limits, and the parts that its routes share."""
 
     def __init__(self, app: Path, data: Path, settings: Settings, *, is_only_worker: bool) -> None:
-        """Load the Jac app and open the store.
-
-        `is_only_worker` is True if no other process serves the same port. Only then can the setting
-        `pin_cpu` bind the service to one processor.
-        """
+        """Load the Jac app and open the store. `is_only_worker`: no other process has the port."""
         self._redaction = Redaction.of(settings.redact) if settings.redact else None
         self.runtime = Runtime(app, data)
         try:

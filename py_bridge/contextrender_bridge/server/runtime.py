@@ -135,17 +135,13 @@ class Runtime:
             return self._run_with_retries(run)
 
     def _run_with_retries(self, run: WalkerRun) -> Any:
-        """Attempt a run, and retry under a start lock after each conflict; then raise Conflict.
-
-        Return the reply, or a PendingProviderCall: it is no error, but asks the caller to get the
-        provider's answer and to run the walker again.
-        """
+        """Attempt a run, and retry under a start lock after each conflict; then raise Conflict."""
 
         def attempt(fields: Mapping[str, Any]) -> Any:
             try:
                 return contextvars.copy_context().run(self._attempt, run, fields)
             except PendingProviderCall as call:
-                return call
+                return call  # It asks the caller to run the walker again with an answer.
 
         fields = run.fields()
         start_lock = self._start_locks[hash((run.root, fields.get("session"))) % START_LOCKS]
@@ -191,11 +187,9 @@ class Runtime:
     def _attempt(self, run: WalkerRun, fields: Mapping[str, Any]) -> Any:
         """Run a walker once, write its changes, and return its reply.
 
-        If it needs a provider's answer that `run.answers` lacks, it stops with a
-        PendingProviderCall. At its first stop, when it has used no answer yet, write its changes
-        (the new messages), so that they are stored even if the provider fails, and return the
-        PendingProviderCall. At a later stop, write nothing, because the changes are incomplete, and
-        raise it. After a conflict raise _Retry, or Conflict if the walker cannot run again.
+        It stops with a PendingProviderCall if `run.answers` lacks an answer. The changes of the
+        first stop (new messages) are written, and the call is returned. Later ones are incomplete,
+        so the call is raised. After a conflict raise _Retry, or Conflict if it cannot run again.
         """
         name, answers, walker_class = run.name, run.answers, self.walkers[run.name]
 
@@ -217,8 +211,7 @@ class Runtime:
                 try:
                     Jac.spawn(walker, Jac.get_context().get_root())
                 except PendingProviderCall as call:
-                    is_first_stop = not answers.has_taken
-                    if not is_first_stop:
+                    if answers.has_taken:  # not the first stop
                         raise
                     memory.flush()
                     return call

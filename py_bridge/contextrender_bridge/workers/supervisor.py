@@ -65,9 +65,7 @@ class Supervisor:
         self._on_ready = ready
         self._on_end = on_end
         self._ready_pipe, ready_end = os.pipe()  # a worker writes its number when it serves
-        # Only the supervisor holds the writing end. When it dies, the system closes that end, and
-        # every worker reads the end of the pipe.
-        alive, self._alive_end = os.pipe()
+        alive, self._alive_end = os.pipe()  # workers read its end when the supervisor has died
         beats = mmap.mmap(-1, count)  # a counter for each worker, which its heartbeat raises
         self._workers = [Worker(number, count, ready_end, alive, beats) for number in range(count)]
         self._numbers: dict[int, int] = {}
