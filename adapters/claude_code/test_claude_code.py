@@ -142,6 +142,20 @@ def test_agent_continues_past_its_window_without_service(
     assert count_results(script.requests[10]) >= 1
 
 
+def test_newest_result_of_less_than_8000_tokens_is_complete(
+    service: Credentials, loopback: Loopback, tmp_path: Path
+) -> None:
+    """Nine files of 7,000 tokens exceed the automatic budget, but each is complete when read."""
+    looks = [Call("look", {"host": f"host_{number}_X"}) for number in range(9)]
+    steps: list[Step] = [*(adapt_to_tools(look, tmp_path / "work") for look in looks), Say("All.")]
+    script = Script(loopback.model, steps)
+    with proxying(service, f"{loopback.model.url}/v1", AUTO, "contextrender_cache_aware") as proxy:
+        ask = asking(proxy, tmp_path, "claude-opus-5-5")
+        hosts.lengthen(tmp_path / "work", [450] * 9)
+        assert ask("Find out which of the nine hosts are slow.")["result"] == "All."
+    hosts.check_newest_complete(script, '"tool_result"', 450)
+
+
 FILES, NAMED = range(9), range(7)
 
 

@@ -5,6 +5,7 @@ budget of 600 tokens omits most findings. Later the agent restarts a host that o
 names. This call uses that finding, so the finding is restored.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -55,6 +56,19 @@ def lengthen(folder: Path, rows: Sequence[int]) -> int:
         with (folder / f"host_{number}_X.txt").open("a") as file:
             file.writelines(f"row {row:05}: all is well and quiet there.\n" for row in range(count))
     return sum(path.stat().st_size for path in folder.glob("host_*_X.txt"))
+
+
+def check_newest_complete(script: Script, start: str, rows: int) -> None:
+    """Check that each prompt has all rows of the file that was read last, and none has all files.
+
+    `start` is how a result begins in the JSON of a request.
+    """
+    row_names = [f"row {row:05}:" for row in range(rows)]
+    texts = [json.dumps(body["messages"]) for body in script.requests]
+    for text in texts[1:]:
+        newest = text.rpartition(start)[2]
+        assert not [name for name in row_names if name not in newest]
+    assert max(text.count(row_names[-1]) for text in texts) < len(MARKS)
 
 
 def run_example(name: str, model: Model, environment: Mapping[str, str]) -> Script:

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from contextrender_bridge import Credentials
 from contextrender_bridge.audit.opencode import read_opencode
+from contextrender_bridge.base.setting_kinds import AUTO
 
 from adapters.conftest import Loopback, proxying
 from adapters.testing import hosts
@@ -106,6 +107,19 @@ def test_agent_continues_past_its_window_without_service(opencode: WrappedAgent)
     for number, marks in enumerate(script.marks_in_requests(hosts.MARKS)[1:]):
         assert number in marks  # the newest result is always visible
     check_pairs(script)
+
+
+def test_newest_result_of_less_than_8000_tokens_is_complete(
+    opencode: WrappedAgent, service: Credentials
+) -> None:
+    """Nine files of 7,000 tokens exceed the automatic budget, but each is complete when read."""
+    model = opencode.loopback.model
+    script = Script(model, [*looks(opencode.work), Say("All.")])
+    hosts.lengthen(opencode.work, [450] * 9)
+    with proxying(service, f"{model.url}/v1", AUTO, "contextrender_cache_aware") as proxy:
+        opencode.variables["MODEL_URL"] = proxy
+        assert said(ask(opencode, TASK, wraps=False)) == ["All."]
+    hosts.check_newest_complete(script, '"role": "tool"', 450)
 
 
 def test_automatic_compaction_has_all_results(opencode: WrappedAgent, service: Credentials) -> None:
