@@ -104,6 +104,12 @@ def test_clients_keep_steps_signed_alike(
     other: Other, history: list[Step], data: st.DataObject
 ) -> None:
     body: Json = {"messages": [ASK, *(item for step in history for item in chat(step, "own"))]}
+    for message in body["messages"]:
+        # OpenRouter's details, of which some name a call.
+        ids = [call["id"] for call in message.get("tool_calls") or ()]
+        names = data.draw(st.lists(st.sampled_from([*ids, "other", None]), max_size=3))
+        if ids and names:
+            message["reasoning_details"] = [{"data": n, "id": id} for n, id in enumerate(names)]
     transcript = DIALECTS["chat"].read(body)
     pairs = transcript.call_pairs.call_of_result
     omitted = {result for result in pairs if data.draw(st.booleans())}

@@ -2,7 +2,7 @@
 
 import { historyEnd, plainContent, withText, type Content } from "./contents.js";
 import type { Plan } from "./plan.js";
-import { signFirst } from "./signatures.js";
+import { pointReasoning, signFirst } from "./signatures.js";
 
 /** A tool call in the form that the service records. */
 export type ChatCall =
@@ -42,6 +42,7 @@ interface Readable extends AnyMessage {
   name?: unknown;
   tool_calls?: unknown[] | null;
   tool_call_id?: unknown;
+  reasoning_details?: unknown;
 }
 
 const ROLES = ["system", "developer", "user", "assistant", "tool"];
@@ -155,6 +156,11 @@ function shownItem<T extends AnyMessage>(item: T, place: number, plan: Plan): T 
     const remaining = shownCalls.map((call, index) => withArguments(calls[call], substituteArguments[index]));
     shown.tool_calls = [signFirst(remaining[0], calls.slice(0, shownCalls[0])), ...remaining.slice(1)];
   } else if (calls.length) delete shown.tool_calls;
+  if (shownCalls.length < calls.length && "reasoning_details" in shown) {
+    const ids = calls.map((call) => (call as { id?: unknown } | null)?.id);
+    const omitted = ids.filter((_, number) => !shownCalls.includes(number));
+    shown.reasoning_details = pointReasoning(shown.reasoning_details, omitted, ids[shownCalls[0] ?? -1]);
+  }
   if (text !== null) {
     const content = withText(item.content, text) as string | unknown[];
     shown.content = content.length || !shownCalls.length ? content : null;

@@ -3,7 +3,7 @@
  *
  * Gemini signs only the first of the calls that a model makes side by side, and refuses a step whose
  * first call has no signature. So if that call is omitted, the first remaining call gets its
- * signature.
+ * signature. OpenRouter has the signatures of calls in the message's `reasoning_details`.
  */
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -55,4 +55,23 @@ export function signFirst<T>(call: T, omitted: readonly unknown[]): T {
   if (!call || typeof call !== "object" || signatureOf(call)) return call;
   const found = omitted.map(signatureOf).find(Boolean);
   return found ? (withSignature(call as Fields, ...found) as T) : call;
+}
+
+/**
+ * Returns OpenRouter's `reasoning_details` of a message, so that none names an omitted call.
+ *
+ * A detail may have the id of its call. `omitted` are the ids of omitted calls, `first` is the id of
+ * the first remaining call; undefined if there is none. If that call has no detail, it gets the
+ * first detail of an omitted call. The other details of omitted calls are removed.
+ */
+export function pointReasoning(details: unknown, omitted: readonly unknown[], first: unknown): unknown {
+  if (!Array.isArray(details)) return details;
+  const idOf = (detail: unknown) => (detail as Fields | null | undefined)?.["id"];
+  const isOfOmitted = (detail: unknown) => Boolean(idOf(detail)) && omitted.includes(idOf(detail));
+  const hasDetail = first === undefined || details.some((detail) => idOf(detail) === first);
+  const moved = hasDetail ? -1 : details.findIndex(isOfOmitted);
+  return details.flatMap((detail: unknown, index) => {
+    if (!isOfOmitted(detail)) return [detail];
+    return index === moved ? [{ ...(detail as Fields), id: first }] : [];
+  });
 }
