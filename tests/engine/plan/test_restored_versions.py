@@ -107,3 +107,16 @@ def test_newest_version_is_restored() -> None:
     assert restored
     assert all("result 18," in text and "before the edit" not in text for text in restored)
     assert 77 not in lines_in(restored)
+
+
+def test_excerpts_prefer_newest_version() -> None:
+    """A line that both versions of a file have is in an excerpt of the newer one."""
+    edit = {"path": "src/file_2.py", "old_str": line_of(2, 77), "new_str": "pass"}
+    messages = run_with(edit, reads_again=True, used="function_2_76 and function_2_77 again")
+    old, new = 2, 8
+    rendered, _ = render(messages, 4000, "contextrender_excerpts")
+    excerpts = rendered.selection.excerpts
+    assert old not in excerpts and len(lines_in([excerpts[new].text])) > 50
+    # The newer version has the worth of the uses that are credited to the older one.
+    rendered, _ = render(messages, 4000, POLICY)
+    assert new in rendered.selection.complete and old not in rendered.selection.complete

@@ -19,6 +19,7 @@ from contextrender_bridge.engine.plan.ranking import Floats
 from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 from contextrender_bridge.engine.plan.visible_tokens import visible_tokens
 from contextrender_bridge.engine.text.tokens import MESSAGE_OVERHEAD
+from contextrender_bridge.engine.text.values import Ids
 
 HEAD_SHARE: Final = 0.25
 """The share of an excerpt for the result's first segments."""
@@ -100,7 +101,8 @@ class ExcerptBuilder:
     def fill_up(self, limit: float) -> None:
         """Add the segments with the largest gains of all results that are not selected yet.
 
-        The tokens of the selection stay within `limit`.
+        The tokens of the selection stay within `limit`. Tracked tokens that a newer version of a
+        segment's file has, too, are shown from that version.
         """
         builder = self._builder
         if limit - builder.used_tokens > MIN_TO_FILL:
@@ -110,7 +112,13 @@ class ExcerptBuilder:
             gains = self._gains(first, end)
             # A segment of a selected result has no gain.
             gains *= builder.available[self._tracking.segment_result.values[first:]]
-            self._add_best(first, gains, lambda: limit - builder.used_tokens, MAX_MISFITS_OF_ALL)
+            self._add_best(
+                first,
+                gains,
+                lambda: limit - builder.used_tokens,
+                MAX_MISFITS_OF_ALL,
+                prefers_newer=True,
+            )
 
     def select_unseen_segments(
         self, result: int, limit: float, replaced: Collection[int] = ()
@@ -164,7 +172,13 @@ class ExcerptBuilder:
         return gains
 
     def _add_best(
-        self, first: int, gains: Floats, remaining: Callable[[], float], max_misfits: int
+        self,
+        first: int,
+        gains: Floats,
+        remaining: Callable[[], float],
+        max_misfits: int,
+        *,
+        prefers_newer: bool = False,
     ) -> None:
         """Add the segments with the largest gains that fit, until `max_misfits` of them do not.
 
@@ -172,6 +186,8 @@ class ExcerptBuilder:
         """
         misfits = 0
         for segment in self._best_first(first, gains):
+            if prefers_newer and self._add_from_newer_version(segment, remaining):
+                continue
             tokens = self._tokens(segment)
             if tokens <= remaining():
                 self._add(segment, tokens)
@@ -179,6 +195,41 @@ class ExcerptBuilder:
                 misfits += 1
                 if misfits == max_misfits:
                     return
+
+    def _add_from_newer_version(self, segment: int, remaining: Callable[[], float]) -> bool:
+        """Add segments of the newest version of a segment's file that has tokens of it.
+
+        Return whether any was added: a newer version may have none of the tokens, or not fit.
+        """
+        result = int(self._tracking.segment_result.values[segment])
+        context = self._builder.context
+        newer_results = context.view.history.files.newer_results(result, context.result_count)
+        if not newer_results:
+            return False
+        ids = self._tracking.ids_of_segments(segment, segment + 1)
+        new_ids = ids[~self._visible[ids]]
+        for newer in newer_results:
+            if not self._builder.available[newer] and newer not in self._builder.segments:
+                continue
+            was_added = False
+            for newer_segment in self._segments_with(newer, new_ids):
+                tokens = self._tokens(newer_segment)
+                if self._present_gain(newer_segment) and tokens <= remaining():
+                    self._add(newer_segment, tokens)
+                    was_added = True
+            if was_added:
+                return True
+        return False
+
+    def _segments_with(self, result: int, ids: Ids) -> list[int]:
+        """Return the first segment of a result with each of these tokens, in order."""
+        tracking = self._tracking
+        first, stop = self._first_segment[result], self._first_segment[result + 1]
+        result_ids = tracking.ids_of_segments(first, stop)
+        distinct_ids, places = np.unique(result_ids, return_index=True)
+        places = places[np.isin(distinct_ids, ids)] + int(tracking.segment_ids_at.values[first])
+        segments = np.searchsorted(tracking.segment_ids_at.values, places, side="right") - 1
+        return [int(segment) for segment in np.unique(segments)]
 
     def _best_first(self, first: int, gains: Floats) -> Iterator[int]:
         """Yield the segments with a gain, the one with the largest present gain first.
@@ -202,6 +253,10 @@ class ExcerptBuilder:
                 continue
             if gain >= next_bound and (not heap or gain >= -heap[0][0]):
                 yield segment
+                # Another segment may have been added instead, with some of its tokens.
+                remaining_gain = self._present_gain(segment)
+                if 0 < remaining_gain < gain:
+                    heapq.heappush(heap, (-remaining_gain, segment))
             else:
                 heapq.heappush(heap, (-gain, segment))
 
