@@ -65,25 +65,25 @@ def edge_name(kind: type) -> bytes:
 
 
 def encode(anchors: Iterable[Any]) -> list[bytes]:
-    """Return the plain rows of nodes: their fields, and access rights of other users if any."""
-    fields_and_notes = []
+    """Return the uncompressed rows of nodes. Access rights of other users are metadata."""
+    fields_and_metadata = []
     for anchor in anchors:
         access = anchor.access
-        notes: dict[str, Any] = {}
+        metadata: dict[str, Any] = {}
         everybody_has_access = access.all.value >= 0
         if everybody_has_access or access.roots.anchors:
             granted = {str(root): level.value for root, level in access.roots.anchors.items()}
-            notes["access"] = {"all": access.all.value, "roots": granted}
-        fields_and_notes.append((_plain_fields(anchor.archetype), notes))
-    return rows.encode_all(fields_and_notes)
+            metadata["access"] = {"all": access.all.value, "roots": granted}
+        fields_and_metadata.append((_plain_fields(anchor.archetype), metadata))
+    return rows.encode_all(fields_and_metadata)
 
 
 def encode_edges(anchors: Iterable[Any]) -> list[bytes | None]:
-    """Return the plain rows of edges; None for each edge without fields and notes."""
+    """Return the uncompressed rows of edges; None for each edge without fields and metadata."""
     pairs: list[tuple[dict[str, Any], dict[str, Any]]] = []
     for edge in anchors:
-        notes = {"undirected": True} if edge.is_undirected else {}
-        pairs.append((_plain_fields(edge.archetype), notes))
+        metadata = {"undirected": True} if edge.is_undirected else {}
+        pairs.append((_plain_fields(edge.archetype), metadata))
     encoded_rows = iter(rows.encode_all([pair for pair in pairs if any(pair)]))
     return [next(encoded_rows) if any(pair) else None for pair in pairs]
 
@@ -97,7 +97,7 @@ def nodes_from(
 ) -> list[tuple[Any, bytes] | Exception]:
     """Build an owner's nodes from their stored rows.
 
-    Return, for each, its anchor and the plain row that it would be written as, or the error if it
+    Return, for each node, its anchor and its uncompressed row as it is now, or the error if its row
     cannot be read. The first use of a node's edges calls `read`, which must fill the edge list.
     """
     node_rows = list(node_rows)
@@ -105,16 +105,18 @@ def nodes_from(
     read_rows = rows.read_all([data for *_, data in node_rows])
     for (id, _, kind, _), read_row in zip(node_rows, read_rows, strict=True):
         try:
-            row, values, notes = _row_or_raise(read_row)
+            row, values, metadata = _row_or_raise(read_row)
             archetype, is_complete = build(type_at(kinds, kind), values)
         except (ValueError, TypeError) as problem:
             nodes.append(problem)
             continue
+        # Set the attributes without the constructor, which would make a new node of it.
         anchor = NodeAnchor.__new__(NodeAnchor)
-        vars(anchor).update(_state(id, owner, archetype, notes), edges=StoredEdges(read), version=0)
-        vars(anchor)["topology_index_data"] = None
+        vars(anchor).update(_state(id, owner, archetype, metadata))
+        vars(anchor).update(edges=StoredEdges(read), version=0, topology_index_data=None)
         archetype.__jac__ = anchor
-        # The row has the defaults of new fields, so that only changed values make a node differ.
+        # An older version's row lacks newer fields, which have their defaults in the node. A row
+        # with these defaults keeps the node from counting as changed.
         nodes.append((anchor, row if is_complete else encode([anchor])[0]))
     return nodes
 
@@ -124,9 +126,10 @@ EdgeToLoad = tuple[EdgeKey, type, tuple[Any, Any], bytes | None]
 
 
 def edges_from(edge_rows: Mapping[UUID, EdgeToLoad]) -> list[tuple[Any, bytes | None]]:
-    """Build edges, given by their ids, and return each with the row that it would be written as.
+    """Build edges, given by their ids. Return the anchor of each with its row, None if it has none.
 
-    An edge whose row cannot be read gets default fields.
+    An edge whose row cannot be read gets default fields, and is not written again unless the
+    program changes it.
     """
     edges: list[tuple[Any, bytes | None]] = []
     read_rows = rows.read_all([data for *_, data in edge_rows.values()])
@@ -135,14 +138,15 @@ def edges_from(edge_rows: Mapping[UUID, EdgeToLoad]) -> list[tuple[Any, bytes | 
         anchor = EdgeAnchor.__new__(EdgeAnchor)
         vars(anchor).update(source=source, target=target, is_undirected=False)
         try:
-            row, values, notes = _row_or_raise(read_row)
+            row, values, metadata = _row_or_raise(read_row)
             archetype, _ = build(kind, values)
         except (ValueError, TypeError):  # Even without its fields an edge is useful.
-            (archetype, _), notes = build(kind, {}), {}
+            (archetype, _), metadata = build(kind, {}), {}
             anchor.archetype = archetype
-            row = encode_edges([anchor])[0] or b""  # It counts as unchanged, so it is not written.
-        vars(anchor).update(_state(id, owner, archetype, notes))
-        anchor.is_undirected = bool(notes.get("undirected"))
+            # Return the row of the default fields, which the edge equals until it is changed.
+            row = encode_edges([anchor])[0] or b""
+        vars(anchor).update(_state(id, owner, archetype, metadata))
+        anchor.is_undirected = bool(metadata.get("undirected"))
         archetype.__jac__ = anchor
         edges.append((anchor, row or None))
     return edges
@@ -209,10 +213,10 @@ def _default(cls: type, declared: Any) -> Any:
     raise TypeError(f"{cls.__name__} needs the field {declared.name}")
 
 
-def _state(id: UUID, owner: UUID, archetype: object, notes: Mapping[str, Any]) -> dict[str, Any]:
+def _state(id: UUID, owner: UUID, archetype: object, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return the attributes that anchors of nodes and anchors of edges share."""
     access = Permission()
-    if granted := notes.get("access"):
+    if granted := metadata.get("access"):
         access.all = access_level_cast(granted["all"])
         access.roots = Access(
             anchors={root: access_level_cast(level) for root, level in granted["roots"].items()}

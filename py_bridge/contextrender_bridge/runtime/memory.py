@@ -76,13 +76,13 @@ class RequestMemory(TieredMemory):
         self.wrote = False
         self.read_only = False
         self.all_stored = False
-        """True after a flush, when the store has every loaded node and edge as it is here."""
+        """True after a flush, since the store then has every loaded node and edge as it is here."""
         self._changes = PendingChanges(owner, store.kinds)
         self._edges_at: defaultdict[UUID, list[Any]] = defaultdict(list)
         """The loaded edges at each node."""
         self._failure: BaseException | None = None
-        self._absent: set[UUID] = set()
-        """Ids that have no node if they are not loaded."""
+        self._looked_up: set[UUID] = set()
+        """Ids that the store was asked for. One that is not loaded has no node."""
         self.root: Any = None
         """The anchor of the owner's root; None without an owner."""
         if owner is not None:
@@ -98,8 +98,8 @@ class RequestMemory(TieredMemory):
     def batch_get(self, ids: list[UUID]) -> dict[UUID, Any]:
         """Return the owner's anchors with these ids, by id, using one read."""
         anchors = {id: self.__mem__[id] for id in ids if id in self.__mem__}
-        absent = self._changes.deleted_nodes.keys() | self._absent
-        unread = [id for id in ids if id not in anchors and id not in absent]
+        without_node = self._changes.deleted_nodes.keys() | self._looked_up
+        unread = [id for id in ids if id not in anchors and id not in without_node]
         if unread:
             owner = self.owner or unread[0]
             for id in self._keep_nodes(self.store.nodes(owner, unread), owner):
@@ -113,7 +113,7 @@ class RequestMemory(TieredMemory):
         """
         requested = list(ids)
         anchors = self.batch_get(requested)
-        self._absent.update(id for id in requested if id not in anchors)
+        self._looked_up.update(id for id in requested if id not in anchors)
         return [anchors[id].archetype for id in requested if id in anchors]
 
     def load(self, hubs: Sequence[UUID]) -> None:
@@ -123,11 +123,10 @@ class RequestMemory(TieredMemory):
         removed = self._changes.deleted_nodes
         new = [row for row in nodes if row[0] not in self.__mem__ and row[0] not in removed]
         group = self._keep_nodes(new, self.owner)
-        # All of them, because `_absent` only matters for ids that are not loaded.
-        self._absent.update(hubs)
+        self._looked_up.update(hubs)
         self._fill_edge_lists(group, edges)
 
-    def give(self, ids: Iterable[UUID]) -> NodesById:
+    def detach(self, ids: Iterable[UUID]) -> NodesById:
         """Remove stored nodes from this memory and return them, for a later request to `adopt`.
 
         The value of an id that is known to have no node is None.
@@ -139,12 +138,12 @@ class RequestMemory(TieredMemory):
                 anchor = self.__mem__.pop(id)
                 anchor.edges = []
                 nodes[id] = anchor, row
-            elif id in self._absent:
+            elif id in self._looked_up:
                 nodes[id] = None
         return nodes
 
     def adopt(self, nodes: NodesById, session: UUID) -> bool:
-        """Add the nodes that an earlier request returned from `give`, and return True.
+        """Add the nodes that an earlier request returned from `detach`, and return True.
 
         Add nothing and return False if another request has written to the session since then. This
         shows in the revision of the session's node, which every such request also writes.
@@ -156,7 +155,7 @@ class RequestMemory(TieredMemory):
         if self.store.revision_of(self.owner, session) != (row.rev, anchor.archetype.created_at):
             return False
         existing = {id: node for id, node in nodes.items() if node is not None}
-        self._absent.update(nodes.keys() - existing.keys())
+        self._looked_up.update(nodes.keys() - existing.keys())
         self.__mem__ |= {id: anchor for id, (anchor, _) in existing.items()}
         self._changes.nodes |= {id: row for id, (_, row) in existing.items()}
         anchors = [anchor for anchor, _ in existing.values()]
@@ -164,7 +163,7 @@ class RequestMemory(TieredMemory):
         return True
 
     def row(self, id: UUID) -> bytes | None:
-        """Return a node's committed plain row, or None if this request has not read it."""
+        """Return a node's uncompressed row as the store has it; None if the node was not read."""
         node = self._changes.nodes.get(id)
         return node.row if node is not None and node.row else None
 
@@ -216,7 +215,7 @@ class RequestMemory(TieredMemory):
             self.put(anchor)
 
     def delete(self, id: UUID) -> None:
-        """Remove an anchor. The next flush deletes its row, and the edges of a node."""
+        """Remove a node with its edges, or an edge. The next flush deletes their rows."""
         anchor = self.get(id)
         self.__mem__.pop(id, None)
         self._changes.delete_row(id)
@@ -237,14 +236,14 @@ class RequestMemory(TieredMemory):
 
     def delete_edges_at(self, ids: Iterable[UUID]) -> None:
         """Delete the edges of stored nodes with the next flush, without loading them."""
-        self._changes.edges_deleted_at += ids
+        self._changes.nodes_to_disconnect += ids
 
     def delete_unread(self, ids: Iterable[UUID]) -> None:
         """Delete stored nodes with the next flush, without loading them.
 
         The caller must delete their edges before, by `delete_edges_at`.
         """
-        self._changes.deleted_unread += ids
+        self._changes.unread_nodes_to_delete += ids
 
     def commit(self, anchor: object = None) -> None:
         """Do nothing, because `flush` writes."""
@@ -263,26 +262,26 @@ class RequestMemory(TieredMemory):
             return
         if self._failure is not None:
             raise self._failure
+        # jaclang ignores a change of another user's node, and only notes it as a diagnostic.
         if Jac.get_context().diagnostics:
             raise Forbidden("This would change data of another user.")
         collected = self._changes.collect(list(self.__mem__.values()))
+        if collected is not None:
+            batch, committed = collected
+            try:
+                self.store.write(batch)
+            except BaseException as failure:
+                self._failure = failure
+                raise
+            self._forget_changes(committed)
+            self.wrote = True
         self.all_stored = True
-        if collected is None:
-            return
-        batch, committed = collected
-        try:
-            self.store.write(batch)
-        except BaseException as failure:
-            self._failure = failure
-            raise
-        self._forget_changes(committed)
-        self.wrote = True
 
     def _forget_changes(self, committed: CommittedRows) -> None:
         """Mark the written nodes and edges as stored, and forget those that were deleted."""
-        for id in self._changes.edges_deleted_at:
+        for id in self._changes.nodes_to_disconnect:
             self._forget_edges_at(id)
-        for id in self._changes.deleted_unread:
+        for id in self._changes.unread_nodes_to_delete:
             self.__mem__.pop(id, None)
         self._changes.mark_written(committed)
         for id in (*committed.nodes, *committed.edges):
@@ -363,9 +362,9 @@ class RequestMemory(TieredMemory):
         """
         changes, anchors = self._changes, dict[UUID, Any]()
         unloaded: dict[UUID, EdgeToLoad] = {}
-        for source, number, target, data in edge_rows:
+        for source, type_number, target, data in edge_rows:
             try:
-                kind = type_at(self.store.kinds, number)
+                kind = type_at(self.store.kinds, type_number)
             except TypeError:
                 continue
             id = edge_id(source, kind, target)
@@ -375,13 +374,13 @@ class RequestMemory(TieredMemory):
             if id in self.__mem__:
                 anchors[id] = self.__mem__[id]
             else:
-                key = (self.owner or source, source, number, target)
+                key = (self.owner or source, source, type_number, target)
                 ends = (self.anchor_or_stub(source), self.anchor_or_stub(target))
                 unloaded[id] = (key, kind, ends, data)
         loaded = edges_from(unloaded)
         for (id, (key, *_)), (anchor, row) in zip(unloaded.items(), loaded, strict=True):
             self.__mem__[id] = anchors[id] = anchor
-            changes.edges[id] = (key, row)
+            changes.edges[id] = (key, row)  # The next flush compares the edge with this row.
             self._add_to_ends(anchor)
         return list(anchors.values())
 

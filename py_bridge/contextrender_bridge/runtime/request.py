@@ -91,19 +91,25 @@ class SessionLease:
         if self._released:
             return
         with self._locks:
-            # After a refusal an unchanged state is still valid, but not after other errors.
-            is_own_error = isinstance(failure, ContextRenderError)
-            is_refusal = is_own_error and not isinstance(failure, Damaged)
-            is_stored = failure is None and self._memory.wrote
-            if self.state is None or (self.state.changed and not is_stored):
+            if self.state is None or not self._is_stored(self.state, failure):
                 WORKING_SET.drop(self.place)
             elif failure is None:
                 self.state.changed = False
                 if self._memory.all_stored:
-                    self.state.nodes = self._memory.give(ids_ahead(self.state))
+                    # The next request is likely to need these nodes, and need not read them.
+                    self.state.nodes = self._memory.detach(ids_ahead(self.state))
                 WORKING_SET.put(self.place, self.state)
-            elif not is_refusal:
-                WORKING_SET.drop(self.place)
+
+    def _is_stored(self, state: SessionState, failure: BaseException | None) -> bool:
+        """Return whether the store has this state after a request, which `failure` may have ended.
+
+        After a refusal an unchanged state is still valid, but not after other errors.
+        """
+        if state.changed:
+            return failure is None and self._memory.wrote
+        is_own_error = isinstance(failure, ContextRenderError)
+        is_refusal = is_own_error and not isinstance(failure, Damaged)
+        return failure is None or is_refusal
 
 
 def commit_now() -> None:
@@ -218,12 +224,13 @@ def _call_directly(name: str, hook: Any) -> None:
     """Call jaclang's only function of a hook directly, until another plugin implements the hook.
 
     The plugin manager is slow, because it binds each call's arguments by `inspect`. A render makes
-    some ninety calls.
+    some ninety calls. A hook stays as it is if the manager's parameters are not exactly those of
+    the function, because a direct call would then differ.
     """
     (implementation,) = hook.get_hookimpls()
     function, through_manager = implementation.function, getattr(JacRuntimeInterface, name)
     parameters = signature(through_manager).parameters
-    is_plain = all(each.kind is Parameter.POSITIONAL_OR_KEYWORD for each in parameters.values())
+    is_plain = all(p.kind is Parameter.POSITIONAL_OR_KEYWORD for p in parameters.values())
     has_same_names = [*parameters] == [*signature(function).parameters]
     if not (is_plain and has_same_names and isinstance(function, FunctionType)):
         return
@@ -241,9 +248,9 @@ def _call_directly(name: str, hook: Any) -> None:
         set_callee(through_manager)
 
     hook._add_hookimpl = add_hookimpl
-    defaults = tuple(
-        each.default for each in parameters.values() if each.default is not Parameter.empty
-    )
+    # Callers may omit what has a default in the manager's signature. jaclang's function need not
+    # have these defaults, so a copy of it gets them.
+    defaults = tuple(p.default for p in parameters.values() if p.default is not Parameter.empty)
     set_callee(
         FunctionType(function.__code__, function.__globals__, name, defaults, function.__closure__)
     )

@@ -17,8 +17,9 @@ from contextrender_bridge.store import rows
 from contextrender_bridge.store.kinds import TypeNumbers
 from contextrender_bridge.store.writes import EdgeKey, WriteBatch
 
-LISTED_BY: Final = "created_at"
-"""A node that has this field when it is created can be listed by it."""
+LIST_ORDER_FIELD: Final = "created_at"
+"""The field of sessions, and of other listed nodes, by which lists are ordered, newest first. The
+store also has it in a column of its own."""
 
 
 class Forbidden(ContextRenderError):
@@ -30,7 +31,7 @@ class Forbidden(ContextRenderError):
 
 @dataclass(slots=True)
 class StoredNode:
-    """A stored node's revision and its plain row."""
+    """A stored node's revision and its uncompressed row."""
 
     rev: int
     row: bytes
@@ -55,8 +56,8 @@ class PendingChanges:
     - `deleted_edges`: edges to delete.
     - `unreadable`: the revisions of nodes that this program cannot read and must not overwrite.
     - `required_unchanged`: nodes that no other request may have changed when this one writes.
-    - `edges_deleted_at`: nodes whose edges are deleted without reading them.
-    - `deleted_unread`: nodes that are deleted without reading them.
+    - `nodes_to_disconnect`: nodes whose edges are deleted without reading the edges.
+    - `unread_nodes_to_delete`: nodes that are deleted without reading them.
     """
 
     def __init__(self, owner: UUID | None, kinds: TypeNumbers) -> None:
@@ -69,8 +70,8 @@ class PendingChanges:
         self.deleted_edges: dict[UUID, EdgeKey] = {}
         self.unreadable: dict[UUID, int] = {}
         self.required_unchanged: set[UUID] = set()
-        self.edges_deleted_at: list[UUID] = []
-        self.deleted_unread: list[UUID] = []
+        self.nodes_to_disconnect: list[UUID] = []
+        self.unread_nodes_to_delete: list[UUID] = []
 
     def delete_row(self, id: UUID) -> None:
         """Delete the row of a node or an edge with the next batch, if it has a row."""
@@ -84,10 +85,11 @@ class PendingChanges:
     def collect(self, anchors: Iterable[Any]) -> tuple[WriteBatch, CommittedRows] | None:
         """Return the batch to write and the rows after it, or None if nothing has changed.
 
-        Raise Forbidden if an anchor is another user's, Damaged if it would replace an unreadable
-        node.
+        `anchors` are all nodes and edges that the request has loaded or created. Raise Forbidden if
+        a changed one is another user's, Damaged if it would replace an unreadable node.
         """
         batch, committed = WriteBatch(), CommittedRows()
+        # jaclang also has anchors that are not to be stored, and stubs for nodes to load later.
         persistent = [
             anchor for anchor in anchors if vars(anchor).get("persistent") and anchor.is_populated()
         ]
@@ -95,37 +97,40 @@ class PendingChanges:
         edges = [anchor for anchor in persistent if isinstance(anchor, EdgeAnchor)]
         self._collect_nodes(batch, nodes, committed)
         self._collect_edges(batch, edges, committed)
-        has_deletions = (
-            self.deleted_nodes or self.deleted_edges or self.edges_deleted_at or self.deleted_unread
+        has_deletions = any(
+            (
+                *(self.deleted_nodes, self.deleted_edges),
+                *(self.nodes_to_disconnect, self.unread_nodes_to_delete),
+            )
         )
         if not (has_deletions or committed.nodes or committed.edges):
             return None
         self._collect_deletions(batch)
-        self._collect_required(batch, committed)
+        self._collect_revision_checks(batch, committed)
         return batch, committed
 
     def mark_written(self, committed: CommittedRows) -> None:
         """Update the rows after their batch was written, and forget the deletions."""
         self.nodes |= committed.nodes
         self.edges |= committed.edges
-        for id in self.deleted_unread:
+        for id in self.unread_nodes_to_delete:
             self.nodes.pop(id, None)
         self.deleted_nodes.clear()
         self.deleted_edges.clear()
-        self.edges_deleted_at.clear()
-        self.deleted_unread.clear()
+        self.nodes_to_disconnect.clear()
+        self.unread_nodes_to_delete.clear()
 
     def _collect_deletions(self, batch: WriteBatch) -> None:
         """Add the deletions to the batch. Without an owner, each node is a root and owns itself."""
         owner = self._owner
         batch.delete_nodes += [(owner or id, id, rev) for id, rev in self.deleted_nodes.items()]
         batch.delete_edges += self.deleted_edges.values()
-        if owner is not None and self.edges_deleted_at:
-            batch.delete_edges_at.append((owner, tuple(self.edges_deleted_at)))
-        if owner is not None and self.deleted_unread:
-            batch.delete_unchecked.append((owner, tuple(self.deleted_unread)))
+        if owner is not None and self.nodes_to_disconnect:
+            batch.delete_edges_at.append((owner, tuple(self.nodes_to_disconnect)))
+        if owner is not None and self.unread_nodes_to_delete:
+            batch.delete_unchecked.append((owner, tuple(self.unread_nodes_to_delete)))
 
-    def _collect_required(self, batch: WriteBatch, committed: CommittedRows) -> None:
+    def _collect_revision_checks(self, batch: WriteBatch, committed: CommittedRows) -> None:
         """Increment the revisions of nodes that must be unchanged, so that the write checks them.
 
         A node that this request changes is not added, because its update checks the revision.
@@ -139,7 +144,7 @@ class PendingChanges:
     def _collect_nodes(
         self, batch: WriteBatch, anchors: Iterable[Any], committed: CommittedRows
     ) -> None:
-        """Add the rows of new and changed nodes to the batch."""
+        """Add the rows of new and changed nodes to the batch, and to `committed`."""
         nodes = [anchor for anchor in anchors if self._may_be_written(anchor)]
         changed: list[tuple[Any, bytes]] = []
         for anchor, row in zip(nodes, encode(nodes), strict=True):
@@ -152,8 +157,9 @@ class PendingChanges:
             self._check_owner(owner)
             if (stored_node := self.nodes.get(id)) is None:
                 cls: type = type(archetype)
-                listed = vars(archetype).get(LISTED_BY)
-                batch.insert_nodes.append((owner, id, number_of(self._kinds, cls), listed, data))
+                kind = number_of(self._kinds, cls)
+                list_order = vars(archetype).get(LIST_ORDER_FIELD)  # None: not in any list
+                batch.insert_nodes.append((owner, id, kind, list_order, data))
             else:
                 batch.update_nodes.append((data, owner, id, stored_node.rev))
             committed.nodes[id] = StoredNode(1 if stored_node is None else stored_node.rev + 1, row)

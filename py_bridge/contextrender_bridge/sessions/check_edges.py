@@ -25,7 +25,7 @@ from contextrender_bridge.sessions.ids import (
 from contextrender_bridge.store import rows
 
 DERIVED_FROM_TARGET: Final = ("AwaitsAnswer", "NextCall", "Superseded")
-"""The types of edges that are derived from the node at their target."""
+"""The derived edges that lead to the node from which they follow. The others lead from it."""
 
 
 def check_edges(nodes: NodeCheck) -> Iterator[StoreFinding]:
@@ -56,6 +56,7 @@ class _EdgeCheck:
             self._from[source].add(edge)
             self._into[target].add(edge)
         call_edges = {nodes.store.kinds.number("nodes.edges", name): name for name in CALL_EDGES}
+        # `AwaitsAnswer` leads from a branch to a call. All other edges of a call lead from it.
         calls = {
             target if call_edges[kind] == "AwaitsAnswer" else source
             for source, kind, target in self.edges
@@ -64,10 +65,11 @@ class _EdgeCheck:
         self._missing_calls = calls - nodes.readable.keys() - nodes.unread_calls
         """Calls that edges lead to or from, but that have no node."""
         self._call_names: dict[UUID, str] = {}
-        """The names, for findings, of all possible calls."""
+        """How findings name each call that the branches may have, by the call's id."""
         self._checked: dict[UUID, str] = {}
-        """The names of the calls and operations whose edges are all in `_expected`."""
+        """How findings name each call and event whose derived edges are all in `_expected`."""
         self._expected: set[Edge] = set()
+        """The derived edges that are right."""
 
     def name(self, edge: Edge) -> str:
         """Return the name of an edge's type."""
@@ -97,8 +99,9 @@ class _EdgeCheck:
             yield from self._reuse_findings(info, ids, history)
         for edge in self.edges.keys() - self._expected:
             (source, _, target), name = edge, self.name(edge)
+            # The node from which the edge follows. If it was not checked, the edge may be right.
             origin = self._checked.get(target if name in DERIVED_FROM_TARGET else source)
-            if origin and name in DERIVED:
+            if name in DERIVED and origin is not None:
                 yield nodes.finding("corrupted", f"an edge {name} unlike {origin}", edge=edge)
 
     def missing_calls(self) -> Iterator[StoreFinding]:
@@ -165,7 +168,8 @@ class _EdgeCheck:
         """Yield the missing edges of a branch's calls.
 
         For each call that can be read, expect an edge to its answer, or from the branch if it has
-        none, and an edge from the previous call. Then compare the numbers of its other edges.
+        none, and an edge from the previous call. Then compare the numbers of its other edges. A
+        second call with the same messages never has an answer, because the first one has it.
         """
         nodes, expected = self._nodes, list[Edge]()
         for id, messages, is_second in _possible_calls(nodes.session, info, history):

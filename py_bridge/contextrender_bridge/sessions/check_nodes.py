@@ -84,34 +84,39 @@ class NodeCheck:
         """Yield a branch's missing events, and its messages that contradict their digest.
 
         A message has one or several events. Its digest continues the digest of the message before,
-        so it can be checked only if that message exists. Append the number of intact events to
-        `intact`.
+        so it can be checked only if that message exists. Append the number of events before the
+        first corrupted or missing one to `intact`.
         """
         digest_before = self._digest_before(info)
         intact_count, message_events = self._intact_before(info), list[Fields]()
-        # One step more than there are events completes the last message.
+        # The step after the last event completes the last message.
         for event in range(info.fork_events, info.events + 1):
-            id = event_id(self.session, info.number, event)
-            fields = self.readable.get(id) if event < info.events else None
-            if fields is not None and not is_event(fields, event):
-                fields = None
+            fields = self._event_fields(info, event)
+            is_missing = fields is None and event < info.events
             position = message_events[0]["position"] if message_events else None
-            if message_events and (fields is None or fields["position"] != position):
+            is_complete = fields is None or fields["position"] != position
+            if message_events and is_complete:
                 if digest_before is not None and not is_intact(message_events, digest_before):
-                    # If the next event is missing, it may belong to this message, and is reported.
-                    if fields is not None or event == info.events:
-                        place = f"message {position} of branch {info.number}"
-                        yield self.finding("corrupted", place)
+                    # A missing event may belong to this message. Then only the event is reported.
+                    if not is_missing:
+                        message = f"message {position} of branch {info.number}"
+                        yield self.finding("corrupted", message)
                     intact_count = min(intact_count, event - len(message_events))
                 digest_before = message_events[0]["digest"]
                 message_events = []
-            if fields is not None:
-                message_events.append(fields)
-            elif event < info.events:
+            if is_missing:
                 yield self.finding("missing", f"event {event} of branch {info.number}")
                 digest_before = None
                 intact_count = min(intact_count, event)
+            elif fields is not None:
+                message_events.append(fields)
         self.intact.append(min(intact_count, info.events))
+
+    def _event_fields(self, info: BranchInfo, event: int) -> Fields | None:
+        """Return an event's fields; None if it is missing, corrupted or after the branch's last."""
+        fields = self.readable.get(event_id(self.session, info.number, event))
+        is_stored = event < info.events and fields is not None and is_event(fields, event)
+        return fields if is_stored else None
 
     def event_ids_of(self, info: BranchInfo) -> list[UUID] | None:
         """Return the ids of a branch's events, including the events before its fork.

@@ -20,8 +20,9 @@ DERIVED: Final = frozenset({"Reuse", "Superseded", *CALL_EDGES})
 """Types of edges that follow from nodes' texts and numbers. `repair` deletes wrong ones."""
 WITH_FIELDS: Final = frozenset({"Reuse", "ShowsExcerpt", "Restores", "Misses"})
 """Types of edges with fields. Such an edge cannot be written again if its fields are lost."""
-REBUILDING: Final = frozenset({"Owns", "HasBranch", "HasFirstEvent"})
-"""Types of edges from which a missing node at an end is rebuilt at its next use."""
+KEPT_IF_DANGLING: Final = frozenset({"Owns", "HasBranch", "HasFirstEvent"})
+"""Types of edges that are kept if a node at an end is missing, because a node with the same id is
+rebuilt at its next use."""
 
 QUARANTINE: Final = (
     "INSERT INTO quarantine (id, owner, rev, kind, listed, data, error, quarantined_at) "
@@ -52,7 +53,8 @@ def repair(store: Store, finding: StoreFinding) -> bool:
 
     Move unreadable nodes and orphans into quarantine. Write an edge again if it is missing, if its
     correct row is known, or if it is unreadable and has no fields. Delete other corrupted edges of
-    types in `DERIVED`, and dangling edges of types not in `REBUILDING`. Missing nodes stay missing.
+    types in `DERIVED`, and dangling edges of types not in `KEPT_IF_DANGLING`. Missing nodes stay
+    missing.
     """
     if finding.kind in ("unreadable", "orphan") and finding.node is not None:
         put_aside(store, finding.owner, finding.node, finding.message)
@@ -66,7 +68,7 @@ def repair(store: Store, finding: StoreFinding) -> bool:
         store.write(WriteBatch(upsert_edges=[(*edge_key, finding.row)]))
         return True
     is_wrong = finding.kind == "corrupted" and name in DERIVED
-    is_useless = finding.kind == "dangling" and name not in REBUILDING
+    is_useless = finding.kind == "dangling" and name not in KEPT_IF_DANGLING
     if is_wrong or is_useless:
         store.write(WriteBatch(delete_edges=[edge_key]))
     return is_wrong or is_useless

@@ -171,23 +171,24 @@ def earlier_call_ids(
     """Return possible ids of a branch's last calls with fewer than `messages` messages.
 
     The newest call is first, and at most `MAX_EARLIER_CALLS` calls are tried. A call was made
-    before each answer, and before a user message that followed without an answer. At the fork of a
-    branch, the parent may have made the call.
+    before each answer, and before a user message that followed without an answer. Its id follows
+    from its branch and the number of events before it. At the fork of a branch, the parent may have
+    made the call.
     """
-    roles, first_events = history.roles, history.first_events
-    events: list[int] = []
-    last_position = min(messages, len(roles)) - 1
+    event_counts: list[int] = []
+    last_position = min(messages, len(history.roles)) - 1
     for position in range(last_position, 0, -1):  # Each call had at least one message.
-        if roles[position] in ("assistant", "user"):
-            events.append(first_events[position])
-        if len(events) == MAX_EARLIER_CALLS:
+        if history.roles[position] in ("assistant", "user"):
+            event_counts.append(history.first_events[position])
+        if len(event_counts) == MAX_EARLIER_CALLS:
             break
     ids = []
-    for owner, number in zip(owners(branches, branch, events), events, strict=True):
-        ids.append(call_id(session, owner, number))
+    for owner, count in zip(owners(branches, branch, event_counts), event_counts, strict=True):
+        ids.append(call_id(session, owner, count))
         info = branches[owner]
-        if info.parent != ROOT and info.fork_events == number:
-            ids.append(call_id(session, info.parent, number))
+        is_at_fork = info.parent != ROOT and info.fork_events == count
+        if is_at_fork:
+            ids.append(call_id(session, info.parent, count))
     return ids
 
 

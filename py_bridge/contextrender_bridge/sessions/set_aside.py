@@ -47,9 +47,12 @@ def set_aside(store: Store, owner: UUID, key: str, damage: str) -> str:
     fields |= {"key": name, "damage": damage}
     row = rows.pack(rows.encode(fields))
     node_moves = [(moved_id(id, new_id), owner, id) for id in part_ids]
-    end_ids = (part_ids | _ends_between(store, owner, *ids_of_session(old_id))) - {old_id}
-    end_moves = [(moved_id(id, new_id), owner, id) for id in end_ids]
+    # Edges are moved at both ends, also at an end whose node is missing.
+    end_ids = part_ids | _ends_between(store, owner, *ids_of_session(old_id))
+    end_moves = [(moved_id(id, new_id), owner, id) for id in end_ids - {old_id}]
     end_moves.append((new_id, owner, old_id))
+    # Only the edges to share links keep their source, because links are not moved.
+    source_moves = [(*move, link_kind) for move in end_moves]
     with store.transaction() as cursor:
         # Of two requests, the one that finds the first row unchanged moves all rows.
         if not first_row or store.run(cursor, (LOCK_UNCHANGED, first_row)) != [1]:
@@ -62,7 +65,7 @@ def set_aside(store: Store, owner: UUID, key: str, damage: str) -> str:
             (DELETE_NODE, [(owner, old_id)]),
             (INSERT_NODE, [(owner, new_id, session_kind, fields["created_at"], row)]),
             (MOVE_NODE, node_moves),
-            (MOVE_SOURCE, [(*move, link_kind) for move in end_moves]),
+            (MOVE_SOURCE, source_moves),
             (MOVE_TARGET, end_moves),
             (UPSERT_EDGE, [(owner, owner, owns_kind, new_id, None)]),
         )

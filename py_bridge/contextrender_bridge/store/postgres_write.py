@@ -54,7 +54,7 @@ def combined_statement(batch: WriteBatch) -> CombinedStatement | None:
     """Return one statement that writes the whole batch, or None if the batch needs several.
 
     It needs several if it deletes nodes, has rows of several owners, or only deletes edges. The
-    statement has one part per kind of change, and compares the count of written rows.
+    statement has one part per kind of change, and fails unless the parts wrote every row.
     """
     deletes_nodes = batch.delete_nodes or batch.delete_edges_at or batch.delete_unchecked
     counted_parts = (
@@ -88,7 +88,9 @@ def combined_statement(batch: WriteBatch) -> CombinedStatement | None:
     if len(owners) != 1:
         return None
     values["owner"] = owners.pop()
-    query = f"WITH {', '.join(texts)} SELECT 1 / ({' + '.join(counts)} = %(rows)s)::int"
+    # If a row was not written, the divisor is 0. The error undoes the whole statement.
+    wrote_all = f"({' + '.join(counts)} = %(rows)s)"
+    query = f"WITH {', '.join(texts)} SELECT 1 / {wrote_all}::int"
     return query, values
 
 

@@ -3,12 +3,13 @@
 The fields are JSON, which is compressed if it is long. Fields of type bytes, which are vectors and
 do not compress, follow unchanged. The layout is the same in every database:
 
-    1 byte   flag: 0 if the JSON is plain, 1 if it is compressed
+    1 byte   flag: 1 if the JSON is compressed, otherwise 0
     4 bytes  length of the JSON as stored, little-endian
-    JSON     {field: value, ..., "": notes}; notes are {"bytes": {field: length}, ...}
-    bytes    of the fields in the note "bytes", in that order
+    JSON     {field: value, ..., "": metadata}; metadata is {"bytes": {field: length}, ...}
+    bytes    of the fields in the metadata's "bytes", in that order
 
-In a plain row the JSON is never compressed. In a stored row it is compressed if it is long.
+In an uncompressed row the JSON is never compressed. In a stored row it is compressed if it is
+long. Metadata are values that are no fields, such as access rights.
 """
 
 import json
@@ -21,14 +22,14 @@ from pydantic_core import from_json, to_json
 
 Fields = dict[str, Any]
 DecodedRow = tuple[bytes, Fields, Fields]
-"""A plain row, its fields and its notes."""
+"""An uncompressed row, its fields and its metadata."""
 
-NOTES_KEY: Final = ""
-"""The key of the notes among the fields, whose names are never empty."""
-_IS_PLAIN, _IS_COMPRESSED = b"\0", b"\1"
+METADATA_KEY: Final = ""
+"""The key of the metadata in the JSON. No field has it, because no name is empty."""
+_IS_UNCOMPRESSED, _IS_COMPRESSED = b"\0", b"\1"
 _HEADER_BYTES = 5
 _MIN_COMPRESSED_BYTES = 160
-"""Shorter JSON is stored plain, because compression would save little."""
+"""Shorter JSON is not compressed, because compression would save little."""
 _LEVEL = 3
 _DICTIONARY_TEXT: Final = (
     rb'{"key":"","created_at":1795,"updated_at":1795,"revision":1,"branches":1,"head":0,'
@@ -98,38 +99,38 @@ def _json_end(row: bytes) -> int:
     return _HEADER_BYTES + int.from_bytes(row[1:_HEADER_BYTES], "little")
 
 
-def encode(fields: Mapping[str, Any], notes: Mapping[str, Any] | None = None) -> bytes:
-    """Return the plain row of these fields. Equal fields in equal order give equal bytes.
+def encode(fields: Mapping[str, Any], metadata: Mapping[str, Any] | None = None) -> bytes:
+    """Return the uncompressed row of these fields. Equal fields in equal order give equal bytes.
 
-    `notes` are further values to store, such as access rights. Raise TypeError if a value has no
+    `metadata` has further values to store, such as access rights. Raise TypeError if a value has no
     JSON form.
     """
     json_fields = {name: value for name, value in fields.items() if type(value) is not bytes}
     byte_fields = {name: value for name, value in fields.items() if type(value) is bytes}
-    all_notes = dict(notes or {})
+    all_metadata = dict(metadata or {})
     if byte_fields:
-        all_notes["bytes"] = {name: len(value) for name, value in byte_fields.items()}
-    if all_notes:
-        json_fields[NOTES_KEY] = all_notes
+        all_metadata["bytes"] = {name: len(value) for name, value in byte_fields.items()}
+    if all_metadata:
+        json_fields[METADATA_KEY] = all_metadata
     try:
         json_bytes = to_json(json_fields)
     except ValueError:  # Only the standard library writes lone surrogates.
         json_bytes = json.dumps(json_fields, separators=(",", ":")).encode()
-    return _with_header(_IS_PLAIN, json_bytes, *byte_fields.values())
+    return _with_header(_IS_UNCOMPRESSED, json_bytes, *byte_fields.values())
 
 
 def encode_all(contents: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[bytes]:
-    """Return the plain rows of many nodes or edges, from the fields and notes of each."""
-    return [encode(fields, notes) for fields, notes in contents]
+    """Return the uncompressed rows of nodes or edges, given as pairs of fields and metadata."""
+    return [encode(fields, metadata) for fields, metadata in contents]
 
 
 def pack_all(rows: Iterable[bytes]) -> list[bytes]:
-    """Return the stored rows of these plain rows."""
+    """Return the stored rows of these uncompressed rows."""
     return [pack(row) for row in rows]
 
 
 def pack(row: bytes) -> bytes:
-    """Return the stored row of a plain row: compressed if its JSON is long enough."""
+    """Return the stored row of an uncompressed row, whose JSON is compressed if it is long."""
     end = _json_end(row)
     if end - _HEADER_BYTES < _MIN_COMPRESSED_BYTES:
         return row
@@ -137,22 +138,22 @@ def pack(row: bytes) -> bytes:
 
 
 def unpack(stored_row: bytes) -> bytes:
-    """Return the plain row of a stored row. Raise ValueError if it is damaged."""
+    """Return the uncompressed row of a stored row. Raise ValueError if it is damaged."""
     flag = stored_row[:1]
-    if len(stored_row) <= _HEADER_BYTES or flag not in (_IS_PLAIN, _IS_COMPRESSED):
+    if len(stored_row) <= _HEADER_BYTES or flag not in (_IS_UNCOMPRESSED, _IS_COMPRESSED):
         raise ValueError("the row is damaged: it has no head")
-    if flag == _IS_PLAIN:
+    if flag == _IS_UNCOMPRESSED:
         return stored_row
     end = _json_end(stored_row)
     try:
         json_bytes = _decompress(stored_row[_HEADER_BYTES:end])
     except zstandard.ZstdError as damage:
         raise ValueError(f"the row is damaged: {damage}") from None
-    return _with_header(_IS_PLAIN, json_bytes, stored_row[end:])
+    return _with_header(_IS_UNCOMPRESSED, json_bytes, stored_row[end:])
 
 
 def read(stored_row: bytes) -> DecodedRow:
-    """Return the plain row of a stored row, with its fields and its notes.
+    """Return the uncompressed row of a stored row, with its fields and its metadata.
 
     Raise ValueError if the row is damaged.
     """
@@ -172,7 +173,10 @@ def read_all(stored_rows: Iterable[bytes | None]) -> list[DecodedRow | ValueErro
 
 
 def parse(row: bytes) -> tuple[Fields, Fields]:
-    """Return the fields and notes of a plain row. Raise ValueError if it is damaged."""
+    """Return the fields and the metadata of an uncompressed row.
+
+    Raise ValueError if the row is damaged.
+    """
     position = _json_end(row)
     json_bytes = row[_HEADER_BYTES:position]
     try:
@@ -181,13 +185,13 @@ def parse(row: bytes) -> tuple[Fields, Fields]:
         fields = json.loads(json_bytes)
     if not isinstance(fields, dict):
         raise ValueError("the row is damaged: it holds no fields")
-    notes = fields.pop(NOTES_KEY, {})
+    metadata = fields.pop(METADATA_KEY, {})
     try:
-        for name, length in notes.get("bytes", {}).items():
+        for name, length in metadata.get("bytes", {}).items():
             fields[name] = row[position : position + length]
             position += length
     except (AttributeError, TypeError):
-        raise ValueError("the row is damaged: its notes cannot be read") from None
+        raise ValueError("the row is damaged: its metadata cannot be read") from None
     if position != len(row):
         raise ValueError("the row is damaged: its length is another")
-    return fields, notes
+    return fields, metadata

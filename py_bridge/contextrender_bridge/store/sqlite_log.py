@@ -105,10 +105,13 @@ class WriteAheadLog:
         if damaged_file is not None:
             self._refuse(damaged_file)
         state = index, self._log_change_time()
-        if self._last_write is not None and self._last_write[0] == index:
-            # The log changed without a commit. A transaction that was rolled back adds frames after
-            # the last one; any other change is by another program.
-            if self._last_write != state and not self._is_whole(index):
+        # The index changes with each commit.
+        is_without_commit = self._last_write is not None and self._last_write[0] == index
+        if is_without_commit:
+            is_log_changed = self._last_write != state
+            # A transaction that was rolled back changes the log only after the last frame. If a
+            # frame differs, another program has overwritten it.
+            if is_log_changed and not self._is_whole(index):
                 self._refuse(self._log_path)
             self._last_write = state
 
