@@ -1,7 +1,7 @@
 """The functions of a request for its walker: the session's lock, commits and early answers.
 
 Hooks replace `commit`, `del` and `report` of jaclang 0.16.7, which hide a failed write, load edges
-without need and print contents.
+without need and print contents. Long because all of them read the current request's memory.
 """
 
 import time
