@@ -75,7 +75,8 @@ def _measure(compaction: RunCompaction, cases: Sequence[Case], score: Compaction
     """Measure one compaction and add its counts to `score`.
 
     Each step is counted with the summary, with the summary and the messages after it, and with the
-    prompts of every case. The results that the agent read again are counted last.
+    prompts of every case. The results that the agent read again are counted last. The prompts are
+    rendered from a history without them, because an agent with such prompts need not read again.
     """
     counter = counter_for(compaction.model or None)
     steps = list(used_values(compaction))
@@ -85,20 +86,21 @@ def _measure(compaction: RunCompaction, cases: Sequence[Case], score: Compaction
         score.add_step(ALL_STEPS, needed, frozenset())
         score.add_step(SUMMARY, needed, unseen_tokens(needed, compaction.summary))
         score.add_step(WITH_REREADS, needed, unseen_tokens(needed, [*compaction.summary, *since]))
-    lean = _without(compaction.after, reread)
+    after_without_rereads = _without(compaction.after, reread)
     replaced_tokens = sum(counter.message(message) for message in compaction.replaced)
     needed_by_position = dict(steps)
     end = max(needed_by_position, default=_first_answer(compaction.after)) + 1
     for case in cases:
         name, longest = _name(case), 0
         for position, prompt, history in _prompts_after(
-            compaction, lean[:end], needed_by_position, case
+            compaction, after_without_rereads[:end], needed_by_position, case
         ):
             longest = max(longest, prompt.tokens_rendered + prompt.tokens_unbudgeted)
             if position in needed_by_position:
                 needed = needed_by_position[position]
                 visible_messages = _shown_from_before(prompt, history, len(compaction.before))
                 score.add_step(name, needed, unseen_tokens(needed, visible_messages))
+        # If every prompt is shorter than the messages that the agent replaced, it need not compact.
         score.avoided[name] += longest < replaced_tokens
     calls = calls_of(compaction.after)
     tokens = sum(counter.message(compaction.after[position]) for position in reread)
@@ -112,16 +114,18 @@ def _first_answer(messages: Sequence[Json]) -> int:
 
 
 def _prompts_after(
-    compaction: RunCompaction, lean: Sequence[Json | None], steps: Collection[int], case: Case
+    compaction: RunCompaction, after: Sequence[Json | None], steps: Collection[int], case: Case
 ) -> Iterator[tuple[int, Prompt, Sequence[Json]]]:
     """Yield each prompt after the compaction: the position of its answer, itself and its history.
 
-    `lean` has the messages after the compaction, without results that were read again. Steps whose
-    message was removed have a prompt, too. The calls before the compaction are rendered first,
-    because a selection and an automatic budget depend on the previous ones.
+    `after` has the messages after the compaction, with None in place of each removed message. Steps
+    whose answer was removed have a prompt, too; `steps` has their positions in `after`. The calls
+    before the compaction are rendered first, because a selection and an automatic budget depend on
+    the previous ones.
     """
     render, history = Renderer(case, compaction.model, NoEmbedder()), list[Json]()
-    for position, message in enumerate([*compaction.before, *lean], -len(compaction.before)):
+    # Messages before the compaction have negative positions.
+    for position, message in enumerate([*compaction.before, *after], -len(compaction.before)):
         is_answer = message is not None and message["role"] == "assistant"
         if history and (is_answer or position in steps):
             prompt = render(history, [0.0] * len(history))

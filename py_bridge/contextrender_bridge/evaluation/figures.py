@@ -36,13 +36,15 @@ Sums = Mapping[str, Floats]
 
 
 def with_derived(sums: Sums) -> Sums:
-    """Return the sums and the values derived from them.
+    """Return the sums and the values derived from them (docs/evaluation.md has the formulas).
 
-    `events` and `visible` are sums over all ages. `paper` is the cost in dollars by the paper's
-    formula, `prefix` the cost if tokens that repeat the previous prompt have the cached price. Both
-    are of the runs whose history exceeds the budget. `prompt at S` and `full at S` count prompt
-    tokens, and each token that repeats the previous prompt as the share S of a token. `prompt at S`
-    includes the policy's own calls, which count in full.
+    - `events` and `visible` are sums over all ages.
+    - `paper` and `full paper` are costs in dollars by the paper's formula, of the policy and of the
+      full history. They take the same share of every prompt as cached: the full history's share.
+    - `prefix` is the policy's cost if only tokens that repeat the previous prompt are cached.
+    - These three are of the runs whose history exceeds the budget (the columns `over ...`).
+    - `prompt at S` and `full at S` are prompt tokens, where a token that repeats the previous
+      prompt counts as S tokens. `prompt at S` includes `own`, the tokens of the policy's own calls.
     """
     cached_share = np.nan_to_num(_quotient(sums["over full cached"], sums["over full prompt"]))
     prompt_price = INPUT * (1 - cached_share) + CACHED * cached_share
@@ -79,7 +81,7 @@ def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
     Columns that begin with `over` are zero for runs whose history stays within the budget. `own`
     counts the tokens of the policy's own calls, their output as prompt tokens of equal price.
     `newest` counts calls over budget that follow results, `newest complete` those of them that show
-    these results complete.
+    these results complete. Each of the billing rules (`billing.RULES`) has columns in dollars.
     """
     recall, full = score.recall, run.full
     usage, policy_usage = score.agent_usage, score.policy_usage
@@ -120,9 +122,10 @@ def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
 
 
 def _bill_columns(run: RunScore, score: CaseScore, rule: str) -> dict[str, float]:
-    """Return the dollars for prompts, with and without output, by one billing rule.
+    """Return a run's dollars by one billing rule, with the policy and with the full history.
 
-    The policy's own model calls are billed as uncached.
+    `prompts` are the dollars for prompts, `calls` those for prompts and answers. The policy's own
+    model calls are included, and billed as uncached.
     """
     price, bill, full = price_under(rule, run.model), score.bills[rule], run.full_bills[rule]
     policy_cost = price.of(score.policy_usage)
@@ -182,33 +185,26 @@ RULE_TITLES: Final = {
 
 
 def _rule_figures(rule: str, title: str) -> Sequence[Figure]:
-    """Return the figures of one billing rule. Shares are of the full history's cost."""
+    """Return the figures of one billing rule, made of the columns of `_bill_columns`.
+
+    Shares are of the full history's cost. The whole bill is for prompts and answers.
+    """
+
+    def share(name: str, cost: str, column: str, full_column: str) -> Figure:
+        full_title = f"{cost}, {title}, of full history's"
+        return Figure(f"{rule}_{name}", full_title, numerator=column, denominator=full_column)
+
     return (
-        Figure(
-            f"{rule}_prompts",
-            f"prompts, {title}, of full history's",
-            f"{rule} prompts",
-            f"{rule} full prompts",
-        ),
-        Figure(
-            f"{rule}_calls",
-            f"whole bill, {title}, of full history's",
-            f"{rule} calls",
-            f"{rule} full calls",
-        ),
+        share("prompts", "prompts", f"{rule} prompts", f"{rule} full prompts"),
+        share("calls", "whole bill", f"{rule} calls", f"{rule} full calls"),
         Figure(
             f"{rule}_dollars",
             f"whole bill, {title}, dollars per run",
-            f"{rule} calls",
-            "runs",
+            numerator=f"{rule} calls",
+            denominator="runs",
             percent=False,
         ),
-        Figure(
-            f"{rule}_loop",
-            f"closed loop, {title}, of full history's",
-            f"loop {rule} calls",
-            f"loop {rule} full calls",
-        ),
+        share("loop", "closed loop", f"loop {rule} calls", f"loop {rule} full calls"),
     )
 
 

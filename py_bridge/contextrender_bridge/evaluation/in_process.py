@@ -57,6 +57,7 @@ def replay_run(
         recording += time.perf_counter() - start
         for scorer, render in zip(scorers, renderers, strict=True):
             let_requests_run()
+            # No times, because the shared history has them already.
             prompt = render(run.messages[: turn.position], ())
             scorer.add(turn, prompt)
             if on_prompt is not None:
