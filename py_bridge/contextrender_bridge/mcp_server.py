@@ -51,9 +51,9 @@ def build_mcp(client: AsyncContextRender) -> MCPServer:
     @server.tool(annotations=READ_ONLY)
     async def explain(
         session: SessionName,
-        turn: Annotated[int | None, Field(description="A model call; else the next one.")] = None,
-        budget: Annotated[int | None, Field(ge=1, description="As if this were it.")] = None,
-        policy: Annotated[str | None, Field(description="As if this were it.")] = None,
+        turn: Annotated[int | None, Field(description="A model call, or the next one.")] = None,
+        budget: Annotated[int | None, Field(ge=1, description="Another budget to try.")] = None,
+        policy: Annotated[str | None, Field(description="Another policy to try.")] = None,
     ) -> Json:
         """Explain why each tool result is shown or not before a model call, and what used it."""
         return await reply_of(client.explain(session, turn=turn, budget=budget, policy=policy))

@@ -103,7 +103,7 @@ class Guard:
             return InvalidRequest(sentence, code="unknown_host", status=421)
         if not self._is_from_other_site(scope, headers, host):
             return None
-        sentence = f"Another site's page asks; {SETTING} lists those it may."
+        sentence = f"A page of another site sent this request. {SETTING} lists the allowed sites."
         return InvalidRequest(sentence, code="origin_not_allowed", status=403)
 
     def _is_from_other_site(

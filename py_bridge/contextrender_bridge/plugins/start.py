@@ -18,19 +18,20 @@ from contextrender_bridge.leases import FOLDER, started_at
 from contextrender_bridge.local_service import find_service
 from contextrender_bridge.plugins.options import PluginOptions
 
-ELSEWHERE = ("CONTEXTRENDER_URL", "CONTEXTRENDER_TOKEN")
+SERVICE_VARIABLES = ("CONTEXTRENDER_URL", "CONTEXTRENDER_TOKEN")
 """Variables that would select another service than the data folder's."""
 
 
 def main(words: Sequence[str]) -> None:
     """Start the service of the data folder `words[0]`, if it is not running, for an agent.
 
-    Create a lease for the agent's process `words[1]` (default: this process's parent). Exit with
-    code 1 and a message if the service cannot be started.
+    Create a lease for the agent's process `words[1]` (default: this process's parent). Remove the
+    variables that select another service. Exit with code 1 and a message if the service cannot be
+    started.
     """
     data = Path(words[0])
     agent = int(words[1]) if len(words) > 1 else os.getppid()
-    for name in ELSEWHERE:
+    for name in SERVICE_VARIABLES:
         os.environ.pop(name, None)
     os.environ["CONTEXTRENDER_DATA"] = str(data)
     try:

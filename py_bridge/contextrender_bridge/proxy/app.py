@@ -177,9 +177,10 @@ class Proxy:
 
 
 def trust_own_programs(secret: str = "") -> Trust:
-    """Return a rule that lends the proxy's token to this user's programs.
+    """Return a rule that lets this user's programs use the proxy's token.
 
-    It also lends it to requests whose link has `secret`. An empty `secret` allows no such links.
+    A program that cannot be identified may instead send a path with the `secret` (`/k/SECRET/v1`).
+    If the path has a wrong secret, no program may use the token. An empty `secret` is not compared.
     """
 
     async def trust(scope: Scope, target: Target) -> bool:
@@ -191,10 +192,10 @@ def trust_own_programs(secret: str = "") -> Trust:
 
 
 async def trust_nobody(_: Scope, __: Target) -> bool:
-    """Lend the proxy's own token to nobody."""
+    """Let no request use the proxy's own token."""
     return False
 
 
 async def trust_everybody(_: Scope, __: Target) -> bool:
-    """Lend the proxy's own token to everybody, for callers that checked a secret before."""
+    """Let every request use the proxy's own token, because a caller has checked a secret."""
     return True

@@ -64,6 +64,7 @@ class CallAttempts:
         max_bytes = self._conversation.max_bytes
         if not self._is_rendered or self._conversation.accepts_only_full:
             self.sends_full_after_refusal = self._is_rendered
+            # If the proxy may not change the request, send it even above the limit.
             return self.request.full(max_bytes if self.may_change else None)
         content = self.request.rendered(self._call.fit.body)
         if max_bytes is None or max_bytes >= len(content):
@@ -95,12 +96,15 @@ class CallAttempts:
         return retry
 
     def note_late_refusal(self, content: bytes, reply: UsageCapture) -> None:
-        """Remember the limit if the provider refuses the prompt as too long within its answer."""
+        """Remember the limit if the provider refuses the prompt as too long within its answer.
+
+        The agent has the answer's beginning by then, so the call cannot be retried.
+        """
         is_stream = reply.is_taken and "event-stream" in reply.content_type
         refusal = late_refusal(reply.plain_body) if is_stream and self.may_change else None
         if refusal is not None:
             self._refusal_count += 1
-            self._smaller_content(content, refusal)
+            self._smaller_content(content, refusal)  # only to remember the limit
 
     def _record_acceptance(self, content: bytes) -> None:
         """Remember for the history's next call that the provider accepted `content`."""
@@ -108,12 +112,14 @@ class CallAttempts:
         conversation.was_refused_after_retry = False
         conversation.accepts_only_full = self.sends_full_after_refusal
         if self._refusal_count and conversation.max_bytes:
+            # A retry had to be as small as this, so the next call may not be larger.
             conversation.max_bytes = min(conversation.max_bytes, len(content))
 
     def _other_form(self, content: bytes) -> bytes | None:
         """Return the full history if the rendered one was refused, otherwise the rendered one.
 
-        Return None if the provider has refused both.
+        Return None if the provider has refused both. `accepts_only_full` is the state from earlier
+        calls of the history, `sends_full_after_refusal` that of this call.
         """
         conversation = self._conversation
         if not self.sends_full_after_refusal and not conversation.accepts_only_full:
@@ -143,5 +149,6 @@ class CallAttempts:
             # Token counts gave no request that fits, or the refusal has none: the next call is
             # limited by its bytes as well.
             conversation.max_bytes = int(len(content) * min(refusal.share, MAX_NEXT_SHARE))
+        # Without numbers, `refusal.share` is a fixed share. A second refusal needs a smaller one.
         share = refusal.share if is_first_refusal or has_numbers else LAST_SHARE
         return self.request.smaller(len(content), share)

@@ -88,6 +88,7 @@ class Compression:
         hashes = [hash(wire.dumps(message)) for message in reply["messages"]]
         before = self._last.pop(key).messages if key in self._last else []
         failure = call.fit.failure if call.fit.reply is None else ""
+        # The usage report needs of the rendered request only whether it failed. Drop the messages.
         self._last[key] = LastReply(hashes, replace(call, fit=RenderedRequest({}, failure=failure)))
         while len(self._last) > REMEMBERED:
             self._last.popitem(last=False)
@@ -210,7 +211,11 @@ class Compression:
 
 
 def _report(messages: Any, before: int, after: int, ids: list[str], session: str) -> Json:
-    """Return the reply's fields. `before` and `after` are the tokens of the history and prompt."""
+    """Return the reply's fields, some with names that gateways' guardrails define.
+
+    `before` and `after` are the tokens of the original and of the compressed messages. `ids` are
+    the ids of omitted results.
+    """
     return {
         "messages": messages,
         "tokens_before": before,

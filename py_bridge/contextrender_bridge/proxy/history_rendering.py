@@ -68,8 +68,8 @@ class Histories:
         """Return the call to send to the provider.
 
         Read the history, find its session and its state, and render it. If that fails, the call
-        fails open: its request is unchanged. The request of a call that is not to be recorded is
-        unchanged, too. `path` is the session in the URL; empty without one.
+        fails open: its request is unchanged. So is that of a call that is not to be recorded.
+        `path` is the session in the URL; empty without one.
         """
         call = ProxiedCall("", RenderedRequest(body.fields), Conversation(), controls)
         try:
@@ -115,8 +115,7 @@ class Histories:
     ) -> ProxiedCall:
         """Render the call, after the history's earlier call is recorded, and return it.
 
-        If the call is certain to fit, or is only observed, return at once with the original
-        request. The service then answers `later`.
+        If it is certain to fit or only observed, return at once: the service answers `later`.
         """
         conversation, body = call.conversation, call.fit.body
         budget = conversation.limited_budget(call.controls.budget)
@@ -127,9 +126,9 @@ class Histories:
             token=call.controls.token,
             history_key=history_key,
         )
-        fits = conversation.size.fits(transcript.messages, recorded_count, budget)
-        # The tokens of items that cannot be read are not counted.
-        is_certain_to_fit = fits and not transcript.unread_items()
+        is_small = conversation.size.fits(transcript.messages, recorded_count, budget)
+        # The size does not count items that cannot be read.
+        is_certain_to_fit = is_small and not transcript.unread_items()
         fit = partial(self._fit, call, transcript, history_key, budget, headers)
         work = _after(conversation.recording, fit)
         if call.controls.mode != "observe" and not is_certain_to_fit:
@@ -226,6 +225,7 @@ def _is_recorded(call: ProxiedCall, headers: Headers, transcript: Transcript) ->
     body = call.fit.body
     if not transcript.messages or is_kept_by_provider(body):
         return False
+    # Without a session header, a call for a title is recorded as a session of its own.
     return not (has_session_header(headers) and is_side_call(body))
 
 

@@ -126,6 +126,7 @@ class ModelCalls:
             self._histories.failures.add("refused")
             fit = RenderedRequest(fit.body, failure="refused")
         elif call.later is not None:
+            # In mode `observe`, wait for the headers that report what rendering would have done.
             patience = self._settings.render_timeout if call.controls.mode == "observe" else 0
             fit = await call.rendered(patience)
         headers = report(call, fit)

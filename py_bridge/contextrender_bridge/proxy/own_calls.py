@@ -150,7 +150,10 @@ def _is_text(content: Any) -> bool:
 
 
 def _system_texts(body: Mapping[str, Any], items: Sequence[Any]) -> Iterator[str]:
-    """Return the texts of the system prompt, in the request formats' fields and first items."""
+    """Return the texts of the system prompt, in the request formats' fields and first items.
+
+    Later system messages are reminders that the agent inserts.
+    """
     for content in (body.get("system"), body.get("instructions")):
         yield from _texts(content)
     for item in items[:3]:

@@ -124,9 +124,11 @@ class Refusal:
         limit, prompt_tokens = _number(_LIMIT, body), _number(_PROMPT_TOKENS, body)
         if limit and prompt_tokens and prompt_tokens > limit:
             return cls(limit, prompt_tokens)
+        # In an unknown wording, two numbers that are no status code are the limit and the prompt.
         numbers = {_to_int(digits) for digits in _ANY_NUMBER.findall(_CODE.sub(b"", body))}
         if len(numbers) == 2:
             return cls(min(numbers), max(numbers))
+        # A limit that is not below the prompt's tokens was not the limit.
         return cls(limit if not prompt_tokens else None)
 
     @property

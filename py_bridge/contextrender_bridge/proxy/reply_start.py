@@ -17,6 +17,8 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.proxy.connections import Unavailable
 from contextrender_bridge.proxy.refusals import Refusal
 
+SHORTEST_ANSWER = 1024
+"""The bytes of a reply without an error's fields from which it is an answer."""
 LONGEST_ERROR = 64 * 1024
 """The largest size of an error in bytes. A longer reply is an answer."""
 OK, ERROR = 200, 400
@@ -100,7 +102,7 @@ class ReplyStart:
         text = bytes(self._text)
         if not streams:
             # An error is short, and its fields come first.
-            return not _FAILED.search(text) and len(text) > LONGEST_ERROR // 64
+            return not _FAILED.search(text) and len(text) > SHORTEST_ANSWER
         *events, _ = _END.split(text)
         return any(map(_is_content, events))
 
@@ -112,7 +114,10 @@ def late_refusal(reply: bytes) -> Refusal | None:
 
 
 def _refusal_in(events: Sequence[bytes]) -> Refusal | None:
-    """Return the first refusal as too long in a stream's events, or None."""
+    """Return the first refusal as too long in a stream's events, or None.
+
+    Skip events before the model's first text, because they may repeat the request.
+    """
     texts = (_data(event) for event in events)
     refusals = (Refusal.read(OK, text) for text in texts if not _is_beginning(text))
     return next(filter(None, refusals), None)
@@ -134,6 +139,7 @@ def _fields(data: bytes) -> Json:
 
 
 def _is_beginning(data: bytes) -> bool:
+    """Return whether an event's data belongs to the beginning of an answer, before any text."""
     return _fields(data).get("type") in _BEGINNINGS
 
 
@@ -143,6 +149,7 @@ def _is_content(event: bytes) -> bool:
     if not data or _ERROR_EVENT.search(event):
         return False
     fields = _fields(data)
+    # Data that is no JSON object, such as `[DONE]`, ends an answer.
     return not fields or _has_text(fields)
 
 

@@ -57,7 +57,7 @@ class Target:
     secret: str = field(default="", repr=False)
 
     @property
-    def is_below(self) -> bool:
+    def is_below_base(self) -> bool:
         """True if the path stays below the provider's address, even if it is decoded twice."""
         plain = unquote(unquote(self.path)).replace("\\", "/")
         return not (_ELSEWHERE.search(plain) or "#" in self.path)
@@ -117,11 +117,12 @@ class Request:
         raw = scope.get("raw_path") or scope["path"].encode()
         target = Target.of(raw.decode("latin-1"))
         method, headers, query = scope["method"], scope["headers"], scope["query_string"]
-        below = target.is_below and b"#" not in query
+        # A `#` would cut the rest of the address off.
+        is_allowed = target.is_below_base and b"#" not in query
         return cls(
             target=target,
             method=method,
-            url=_upstream_url(settings, target, headers, query) if below else "",
+            url=_upstream_url(settings, target, headers, query) if is_allowed else "",
             dialect=DIALECT_OF_PATH.get(target.path, "") if method == "POST" else "",
             compresses=target.compresses,
             plain=is_plain(headers),
@@ -131,6 +132,11 @@ class Request:
 
 
 def _upstream_url(settings: Settings, target: Target, headers: Headers, query: bytes) -> str:
+    """Return the provider's address for a request.
+
+    A base address ends in a version such as `/v1`. An agent whose path has no version gets the
+    version only for a model call; its other paths are those of the provider's root.
+    """
     anthropic = target.path.startswith("/messages") or any(first(headers, h) for h in _ANTHROPIC)
     base = settings.anthropic_upstream if anthropic else settings.upstream
     if not target.versioned and target.path not in DIALECT_OF_PATH:

@@ -39,7 +39,11 @@ class MeasuredRequest:
         self._media_counts = [_media_count(m) for m in transcript.messages]
 
     def count_as(self, tokens: int, messages: int) -> None:
-        """Set the bytes per token: the service counted `tokens` in the first `messages`."""
+        """Set the bytes per token: the service counted `tokens` in the first `messages`.
+
+        Providers may count more tokens than the service, so assume only `COUNTED_SHARE` of the
+        bytes per token.
+        """
         size = sum(self._sizes[:messages])
         media = MEDIA_TOKENS * sum(self._media_counts[:messages])
         if tokens > media and size:

@@ -167,7 +167,8 @@ class UsageNotes:
 
     def _report(self, call: ProxiedCall, usage_report: Mapping[str, Any]) -> None:
         """Report a call's usage in a request of its own, unless the next call has sent it."""
-        if self._unreported.get(id(call.conversation), (None,))[0] is call:
+        newest_call, _ = self._unreported.get(id(call.conversation), (None, None))
+        if newest_call is call:
             del self._unreported[id(call.conversation)]
         if call.conversation.usage_report is not usage_report:
             return

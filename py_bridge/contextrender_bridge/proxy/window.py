@@ -129,11 +129,13 @@ class WindowedRequest:
             self._windows.remember_ratio(self._model, self._measured.bytes_per_token)
 
     def _cut(self, tokens: int) -> bytes:
+        """Return the current body, cut to about this number of tokens."""
         self.truncated_to = tokens
         shortened = self._measured.shorten(tokens)
         return splice(self._raw, self._read, self._key, shortened)
 
     def _use(self, body: Mapping[str, Any]) -> None:
+        """Make `body` the one that is measured and cut: the agent's request or a rendered one."""
         if self._body is not body:
             self._body, self._measured_request, self.truncated_to = body, None, 0
 
@@ -143,6 +145,8 @@ class WindowedRequest:
             reader = dialect_of(self._dialect, self._body)
             self._measured_request = MeasuredRequest(self._body, reader.read(self._body))
             self._measured_request.bytes_per_token = self._windows.ratio(self._model)
-            if self._body is self._read.fields and self._size.messages and self._size.tokens:
+            # The service counted the messages of the agent's request, not of a rendered one.
+            is_original = self._body is self._read.fields
+            if is_original and self._size.messages and self._size.tokens:
                 self._measured_request.count_as(self._size.tokens, self._size.messages)
         return self._measured_request

@@ -133,7 +133,7 @@ class Supervisor:
         """Return the seconds until the next scheduled action."""
         if self._deadline is not None:
             return max(0.1, self._deadline - time.monotonic())
-        if len(self._numbers) < len(self._workers):
+        if len(self._numbers) < len(self._workers):  # a worker has ended and is not replaced yet
             return 0.05
         return max(0.0, self._next_check - time.monotonic())
 

@@ -58,7 +58,11 @@ def declared_line(declared: DeclaredTools) -> str:
 
 
 def closing_json(totals: RunTotals, declared: DeclaredTools, link: str) -> dict[str, Any]:
-    """Return the report as plain values. Costs are None if no price is known."""
+    """Return the report at the end of a run as plain values.
+
+    Costs are None if no price is known. `pays_from` is the number of tokens of history from which
+    rendering approximately saves money.
+    """
     has_price = totals.priced_calls > 0
     return {
         "calls": totals.calls,

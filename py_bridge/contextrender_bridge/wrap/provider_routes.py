@@ -72,10 +72,11 @@ class ProviderRoutes:
         return route
 
     def route_with_version(self, base: str, *, messages: bool) -> str:
-        """Return the address that a client must use instead of `base`.
+        """Return the address that a client must use instead of its provider's address `base`.
 
-        It ends in `/v1`, except for a client of Anthropic's API (`messages`) whose `base` does not:
-        such a client adds `/v1/messages` itself. Raise CommandError as `route_to` does.
+        Most clients expect the version in the address, so it ends in `/v1`. A client of Anthropic's
+        API (`messages`) whose `base` has no version adds `/v1` itself, so its address has none.
+        Raise CommandError as `route_to` does.
         """
         if messages and not base.rstrip("/").endswith("/v1"):
             return self.route_to(with_version(base))

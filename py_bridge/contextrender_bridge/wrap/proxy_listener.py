@@ -112,7 +112,11 @@ class ProxyListener:
         return secrets.compare_digest(text.encode(), self._routes.secret.encode())
 
     def _read_secret_header(self, headers: Headers) -> tuple[bool, Headers]:
-        """Return whether a header has the secret, and the headers without it."""
+        """Return whether a header has the secret, and the headers without it.
+
+        It is the value of the header `LINK`. Codex's built-in provider cannot send that header, so
+        it sends the secret before the project's name in the header `PROJECT`.
+        """
         if self._is_secret(first(headers, LINK.encode())):
             return True, without(headers, LINK.encode())
         secret, _, project = first(headers, PROJECT).partition(" ")

@@ -129,8 +129,10 @@ class CallCapture(UsageCapture):
     """Forwards a reply, and adds its call to the totals once it has ended."""
 
     def __init__(self, collector: TotalsCollector, headers: Headers, send: Send) -> None:
+        """Forward through `send`. `headers` are the request's."""
         super().__init__(send)
         self._collector = collector
+        # Which of the agent's parallel histories the call belongs to; empty texts for the main one.
         self._history_ids = tuple(first(headers, name) for name in SUBAGENT_HEADERS)
         self._reply_headers: dict[str, str] = {}
 
@@ -143,9 +145,10 @@ class CallCapture(UsageCapture):
                 if name.startswith(OWN_PREFIX)
             }
             session = self._reply_headers.get("session")
-            # Only Claude Code's header is a reliable sign that a subagent made the call.
-            is_claude_subagent = bool(self._history_ids[0])
-            if session and not is_claude_subagent:
+            # The report shows the main agent's session. Only Claude Code's header is a reliable
+            # sign that a subagent made the call.
+            claude_agent_id, *_ = self._history_ids
+            if session and not claude_agent_id:
                 self._collector.session = session
         await super().__call__(message)
 

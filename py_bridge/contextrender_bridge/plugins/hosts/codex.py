@@ -24,9 +24,10 @@ _BLOCK: Final = re.compile(
 )
 _TABLE: Final = re.compile(r"^(?=\[)", re.MULTILINE)
 _OWN_TABLES: Final = ("[[hooks.SessionStart", "[mcp_servers.contextrender")
-_STATE: Final = "[hooks.state]"
+_TRUST: Final = "[hooks.state]"
 """Codex's table for the hooks that the user trusts."""
-_STATES: Final = "[hooks.state."
+_TRUSTED_HOOK: Final = "[hooks.state."
+"""The start of Codex's table for one trusted hook."""
 HOOK_SECONDS: Final = 20
 START_SECONDS: Final = 60
 """Seconds that Codex waits for the MCP server, which loads slowly on a busy machine."""
@@ -95,7 +96,8 @@ def without_block(text: str) -> str:
     if match is None:
         return text
     text_before, text_after = text[: match.start()], text[match.end() :]
-    codex_tables = _tables_by_codex(match[1], text_before.count("[[hooks.SessionStart]]"))
+    groups_before = text_before.count("[[hooks.SessionStart]]")
+    codex_tables = _tables_by_codex(match[1], groups_before)
     parts = [text_before.rstrip("\n"), *codex_tables, text_after.strip("\n")]
     remaining_text = "\n\n".join(part for part in parts if part.strip())
     return f"{remaining_text}\n" if remaining_text else ""
@@ -112,13 +114,14 @@ def _is_own(table: str) -> bool:
 def _tables_by_codex(block: str, groups_before: int) -> list[str]:
     """Return the tables that Codex wrote into our block, without the user's trust in our hook.
 
-    Codex names a hook by the number of the hook groups before it: `groups_before` for ours.
+    Codex names a hook by the number of the hook groups before it: `groups_before` for ours. If no
+    other hook is trusted, leave out the table for all trusted hooks, too.
     """
     own_trust = f':session_start:{groups_before}:0"]'
     tables = [table.strip("\n") for table in _TABLE.split(block) if not _is_own(table)]
     tables = [table for table in tables if table and own_trust not in table.splitlines()[0]]
-    has_trust = any(table.startswith(_STATES) for table in tables)
-    return [table for table in tables if has_trust or not table.startswith(_STATE)]
+    has_trust = any(table.startswith(_TRUSTED_HOOK) for table in tables)
+    return [table for table in tables if has_trust or not table.startswith(_TRUST)]
 
 
 def _settings(options: PluginOptions) -> str:

@@ -181,7 +181,7 @@ def _check_origin(request: Request) -> None:
         origin_host not in allowed_hosts
         or request.headers.get("sec-fetch-site", "none") not in ALLOWED_SITES
     ):
-        sentence = f"Another site's page asks; {SETTING} lists those it may."
+        sentence = f"A page of another site sent this request. {SETTING} lists the allowed sites."
         raise InvalidRequest(sentence, code="origin_not_allowed", status=403)
 
 

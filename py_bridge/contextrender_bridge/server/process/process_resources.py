@@ -73,7 +73,10 @@ UNBOUND_SECONDS: Final = 0.02
 
 
 class OneProcessor:
-    """The group of this process's threads that are kept on one processor."""
+    """The group of this process's threads that are kept on one processor.
+
+    Otherwise each short wait would wake a thread on another processor, which costs time.
+    """
 
     def __init__(self, is_enabled: bool = True) -> None:
         """Begin without threads. If it is not enabled, or not on Linux, all methods do nothing."""

@@ -57,7 +57,7 @@ class Threads:
             settings.threads, "walker", initializer=processor.add_thread
         )
         self._low_priority = ThreadPoolExecutor(
-            LOW_PRIORITY_THREADS, "look", initializer=processor.release_thread
+            LOW_PRIORITY_THREADS, "low-priority", initializer=processor.release_thread
         )
         self._providers = ProviderThreads(settings.provider_threads, processor.release_thread)
         self._pace = Pace()
@@ -82,6 +82,7 @@ class Threads:
         keys: list[Hashable] = []
 
         def run(send_reply: SendReply) -> Any:
+            """Admit the caller at the first run, and do the work."""
             if not callers:
                 callers.append(admit())
             with self._pace.low_priority() if is_low_priority else self._pace.agent_call():
@@ -111,6 +112,7 @@ class Pace:
         self._running_calls = 0
         self._last_call_end = float("-inf")
         self._rest_until = 0.0
+        """The time until which low-priority requests rest. Each second of work adds to it."""
         self._thread = threading.local()
         """For each thread, `work_start`: its processor time when its work began."""
 

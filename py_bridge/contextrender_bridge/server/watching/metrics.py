@@ -52,6 +52,7 @@ class StoredCalls(Collector):
         )
         for key, sums in self._sums().items():
             calls.add_metric(key, sums.calls)
+            # A full history counts at most the model's window: a larger one could not be sent.
             tokens.add_metric([*key, "full"], sums.full_capped)
             tokens.add_metric([*key, "sent"], sums.prompt)
         yield from (calls, tokens)

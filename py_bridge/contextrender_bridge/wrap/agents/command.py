@@ -74,7 +74,8 @@ def _variables(
     variables: dict[str, str] = {}
     for names in groups:
         base = request.get(*names) or _default_address(names[0])
-        route = routes.route_with_version(base, messages="ANTHROPIC" in names[0].upper())
+        is_messages_api = "ANTHROPIC" in names[0].upper()
+        route = routes.route_with_version(base, messages=is_messages_api)
         variables |= dict.fromkeys(names, route)
     return variables
 

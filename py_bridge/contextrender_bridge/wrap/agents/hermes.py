@@ -202,9 +202,12 @@ def _bare_address(settings: HermesSettings, name: str) -> str:
 def _route_bare_address(
     settings: HermesSettings, name: str, base: str, routes: ProviderRoutes
 ) -> None:
-    """Add a provider with this address, and Hermes' key for its host, to the overlay."""
+    """Add the provider `name` with a route to `base`, and Hermes' key for its host, to the overlay.
+
+    The API mode is the configured one, unless Hermes would derive another from the address.
+    """
     mode = settings.model.get("api_mode")
-    # Hermes accepts this mode for such an address only if it is OpenAI's or xAI's.
+    # Hermes uses this mode only for the addresses of OpenAI and xAI.
     if not mode or mode == RESPONSES:
         mode = _mode(base) or "chat_completions"
     entry: Json = {"base_url": _route(base, mode, routes), "api_mode": mode}
