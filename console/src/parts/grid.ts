@@ -92,19 +92,6 @@ export class Grid {
     this.labels(ctx, look, left, top, { ...part, last: Math.min(this.data.last, end) }, cursor);
   }
 
-  /** Draw the whole grid on another canvas, with a frame around the visible part. */
-  drawWhole(canvas: HTMLCanvasElement, look: Look, box: HTMLElement): void {
-    const ctx = clearedCanvas(canvas, look.panel);
-    const [width, tall] = [canvas.clientWidth, canvas.clientHeight];
-    this.paintMap(look);
-    const x = width / (this.extent.width - this.gutter);
-    const y = tall / (this.extent.height - this.header);
-    ctx.drawImage(this.map, 0, 0, this.data.turns.length * this.cell * x, tall);
-    ctx.strokeStyle = look.text;
-    ctx.lineWidth = 2;
-    ctx.strokeRect(box.scrollLeft * x, box.scrollTop * y, (box.clientWidth - this.gutter) * x, (box.clientHeight - this.header) * y);
-  }
-
   /** Paint an image with one pixel per cell, which is scaled when drawn. Only new cells are painted. */
   private paintMap(look: Look): void {
     const { data, rows } = this;

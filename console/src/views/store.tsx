@@ -9,9 +9,11 @@ import { Failure, Loading } from "../parts/notes";
 import { type Column, Table, text } from "../parts/table";
 import { go } from "../route";
 import type { DegreeView, EdgeView, FieldView, NodeView } from "../types";
-import { at, Neighbours } from "./store/neighbours";
 
 const SESSION = "session:";
+
+/** The address of a node. */
+const at = (id: string): string => `#/store/${encodeURIComponent(id)}`;
 
 export function Store({ id }: { id: string }) {
   const [kind, setKind] = useState("");
@@ -47,7 +49,6 @@ export function Store({ id }: { id: string }) {
             {value.id} <Copy text={value.id} title="Copy id" />
           </p>
           <Degrees node={value} kind={kind} onKind={choose} />
-          <Neighbours node={value} />
           <Table label="Edges" columns={EDGES} rows={value.edges} keyOf={(edge) => edge.kind + edge.outgoing + edge.id} named={false} />
           {(start > 0 || value.next !== null) && (
             <nav class="pager" aria-label="Pages of edges">

@@ -5,7 +5,6 @@ import { plural } from "../format";
 import { ToolChoice } from "../parts/controls";
 import { readLook } from "../parts/canvas";
 import { type Cell, Grid } from "../parts/grid";
-import { Minimap } from "../parts/minimap";
 import { Legend, type Sign, Zoom } from "../parts/legend";
 import { go, useOption } from "../route";
 import type { ViewProps } from "../session";
@@ -148,7 +147,6 @@ export function Timeline({ place, data }: ViewProps) {
         <canvas ref={canvas} aria-hidden="true" style={{ width: `${size.width}px`, height: `${size.height}px` }} />
         <div class="extent" style={{ width: `${extent.width}px`, height: `${Math.max(0, extent.height - size.height)}px` }} />
       </div>
-      {zoom !== null && grid && <Minimap grid={grid} look={look} box={box.current!} onMove={() => setFollow(false)} />}
       <Life data={data} cell={focus} rows={rows} rebuild={rebuilds.find(({ turn }) => turn === (focus?.turn ?? -2) + 1)} />
       <p class="hidden" role="status">
         {cursor && !hover ? describeCell(data, cursor, rows) : ""}
