@@ -28,9 +28,12 @@ from adapters.plugins.user import (
 from adapters.testing import hosts
 from adapters.testing.scripted import Say
 from tests.support.scripted_model import ModelRequest, Reply
+from tests.support.waiting import until
 
 NO_SERVICE = Credentials("http://127.0.0.1:9", "none")
 RENDER = ["--mode", "render"]
+PRICES = [f"{model}:input=2,cached=0.5,output=8" for model in ("m", "scripted")]
+"""The prices of the scripted model by its names, in dollars per million tokens."""
 OWN_SUMMARY = "A title"
 """The text with which the model's double answers a request for a summary."""
 
@@ -224,7 +227,37 @@ def test_each_call_is_rendered(agent: Agent) -> None:
     assert sizes[9] < 0.7 * read < read < sizes[-1]
     for number, marks in enumerate(script.marks_in_requests(hosts.MARKS)[1:10]):
         assert number in marks
-    assert running.session in {session["session"] for session in agent.user.loopback.sessions()}
+    sessions = {session["session"]: session for session in agent.user.loopback.sessions()}
+    assert sessions[running.session]["branches"] == 1
+    assert sessions[running.session]["client"] == agent.user.name
+
+
+def test_usage_is_reported(agent: Agent) -> None:
+    """In mode `render`, the usage of each call is recorded.
+
+    Otherwise it is that of the call after a compaction.
+    """
+    agent.user.install(*(RENDER if agent.can_render() else []))
+    agent.script(*looks(3), Say("Done."), *looks(6)[3:], Say("Done."))
+    with agent.running() as running:
+        running.ask("Look at three hosts.")
+        running.compact()
+        running.ask("And now?")
+        running.ask("And the next three?")
+        if agent.reports_at_next_compaction:
+            running.compact()
+    # In mode `render`: four calls before the compaction, and five after it.
+    calls = 9 if agent.can_render() else 1
+    client = agent.user.loopback.client
+
+    def read_costs() -> list[tuple[int, float]]:
+        rows = client.call("total_savings", {"prices": PRICES})["rows"]
+        return [(row["calls_with_usage"], row["usage_cost"]) for row in rows]
+
+    until(lambda: sum(count for count, _ in read_costs()) == calls, why=read_costs)
+    # The model reports 9 tokens of the prompt and 4 of its answer.
+    cost = calls * (9 * 2 + 4 * 8) / 1_000_000
+    assert sum(dollars for _, dollars in read_costs()) == pytest.approx(cost)
 
 
 def test_login_by_oauth_is_kept(agent: Agent) -> None:

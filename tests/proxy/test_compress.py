@@ -130,6 +130,28 @@ def test_reply_counts_unchanged_messages(setup: Setup) -> None:
     assert small["messages"][small["unchanged"]] != second["messages"][small["unchanged"]]
 
 
+def test_named_format_keeps_first_calls_on_branch(setup: Setup) -> None:
+    """Claude Code sends a system message among the others. The Messages format does not record it,
+    so it may change."""
+    question = {"role": "user", "content": [{"type": "text", "text": "Look."}]}
+    block = {"type": "text", "text": "# Environment", "cache_control": {"type": "ephemeral"}}
+    tool_use = {"type": "tool_use", "id": "a", "name": "look", "input": {}}
+    tool_result = {"type": "tool_result", "tool_use_id": "a", "content": "All is well."}
+    name = uuid.uuid4().hex
+    compress(
+        setup, [question, {"role": "system", "content": [block]}], session=name, format="messages"
+    )
+    later = [
+        question,
+        {"role": "system", "content": "# Environment"},
+        {"role": "assistant", "content": [tool_use]},
+        {"role": "user", "content": [tool_result]},
+    ]
+    reply = compress(setup, later, session=name, format="messages")
+    assert reply["messages"] == later
+    assert setup.service.inspect_session(name)["session"]["branches"] == 1
+
+
 def test_gateway_reports_usage(setup: Setup) -> None:
     messages = history(setup)
     session = compress(setup, messages)["session"]

@@ -55,6 +55,8 @@ class Agent(ABC):
     has_status: bool = True
     adds_to_summary: bool = False
     """True if the agent always writes a summary of its own, which the text follows."""
+    reports_at_next_compaction: bool = False
+    """True if the plugin reports the usage of the call after a compaction at the next one."""
     subagent: Call | None = None
     """The call that starts a subagent, if there are any."""
 

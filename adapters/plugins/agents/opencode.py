@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from adapters.plugins.agents.base import Agent
-from adapters.plugins.lines import running
+from adapters.plugins.lines import SECONDS, running
 from adapters.testing.installs import node_modules_of
 from adapters.testing.scripted import Call, Json
 from tests.support.programs import free_port
@@ -31,7 +31,7 @@ class RunningServer:
 
     def post(self, path: str, **fields: object) -> Json:
         """Return the answer to a request."""
-        reply = httpx.post(f"{self.url}{path}", json=fields, timeout=120)
+        reply = httpx.post(f"{self.url}{path}", json=fields, timeout=SECONDS)
         assert reply.is_success, reply.text
         answer: Json = reply.json()
         return answer
@@ -144,8 +144,9 @@ class OpenCode(Agent):
         """Do nothing, because the window is small already."""
 
     def configuration(self) -> Any:
-        """Return the settings and the plugins."""
+        """Return the settings and the plugins. opencode itself adds the address of its schema."""
         config = json.loads((self.user.work / "opencode.json").read_text())
+        config.pop("$schema", None)
         plugins = self.folder.rglob("*contextrender*")
         return config, [str(path) for path in plugins]
 

@@ -126,7 +126,8 @@ class Compression:
         a line, and remove the added calls again. The messages are the original ones if the call
         fails open or gets its full history.
         """
-        dialect = "messages" if has_blocks(messages) else "chat"
+        is_anthropic = body.get("format") == "messages" or has_blocks(messages)
+        dialect = "messages" if is_anthropic else "chat"
         added, completed = (set(), messages) if dialect == "messages" else with_calls(messages)
         request = {**body, "messages": completed}
         call = await self._histories.fit(path, headers, Body(request), dialect, controls)

@@ -6,6 +6,7 @@
 
 const TIME_LIMIT_MS = 5000
 const PAUSE_MS = 60_000
+const REPORT_LIMIT_MS = 1000
 const MIN_TOKENS = 2000
 const CHARACTERS_PER_TOKEN = 8 // at most, over a whole text
 
@@ -25,6 +26,7 @@ export async function compact(host, { session, messages, model, window, summary,
   if (summary) request.summary = summary
   if (onlyResults) request.only_results = true
   const reply = await post(host, '/v1/compact', request)
+  reports.set(session, afterCompaction(reply))
   const { text, results, complete, excerpts } = reply
   if (typeof text !== 'string' || !text.trim()) throw new Failure('The service sent no text.')
   if (![results, complete, excerpts, reply.tokens].every(Number.isInteger)) throw new Failure('The service sent no counts.')
@@ -37,6 +39,37 @@ export async function compact(host, { session, messages, model, window, summary,
   const counts = `${complete} of ${grouped(results)} results${partly} in ${grouped(reply.tokens)} tokens`
   return { text, line: `ContextRender kept ${counts}, ${milliseconds} ms, ${call}.` }
 }
+
+/** How the usage of each session's newest recorded call is reported: a path, and a function that returns the fields. */
+const reports = new Map()
+
+/**
+ * Report the provider's usage of the session's newest call, unless the service did not record that call. `usage` has the
+ * names of Anthropic's API. A failure is ignored, and the agent waits at most a second, because it does not need the report.
+ */
+export async function reportUsage(host, session, model, usage) {
+  const report = reports.get(session)
+  if (!report || !Number.isInteger(usage?.input_tokens)) return
+  reports.delete(session)
+  const sent = post(host, report.path, report.fields(model ?? '', usage)).catch(() => undefined)
+  await Promise.race([sent, host.sleep(REPORT_LIMIT_MS)])
+}
+
+/** Return how to report the usage of the call after a compaction, whose `reply` says where the service recorded it. */
+const afterCompaction = ({ session, branch, offset }) => ({
+  path: '/walker/record_usage',
+  fields(model, usage) {
+    const hour = usage.cache_creation?.ephemeral_1h_input_tokens ?? 0
+    const counts = {
+      uncached: usage.input_tokens,
+      cache_read: usage.cache_read_input_tokens ?? 0,
+      cache_write: Math.max((usage.cache_creation_input_tokens ?? 0) - hour, 0),
+      cache_write_1h: hour,
+      output: usage.output_tokens ?? 0,
+    }
+    return { session, branch, usage: { messages: offset, model, ...counts } }
+  },
+})
 
 /** State of mode `render`: until when no call asks the service, and whether the last call failed. */
 const rendering = { pauseEnd: 0, isFailing: false }
@@ -60,14 +93,16 @@ export async function render(host, call) {
   }
 }
 
-async function renderCall(host, { session, messages, model }) {
-  const request = { messages, client: host.settings.agent }
+async function renderCall(host, { session, messages, model, format }) {
+  const request = { messages }
   if (model) request.model = model
+  if (format) request.format = format
   const reply = await post(host, '/v1/compress', request, { 'x-contextrender-session': session })
   if (!Array.isArray(reply.messages) || reply.messages.length !== messages.length) {
     throw new Failure('The service sent other messages than it was asked for.')
   }
   if (reply.fail_open) throw new Failure(`The service could not render this call (${reply.fail_open}).`)
+  reports.set(session, { path: '/v1/compress', fields: (model, usage) => ({ session: reply.session, model, usage }) })
   const { tokens_before: before, tokens_after: after } = reply
   const saves = Number.isInteger(before) && Number.isInteger(after) && after < before
   return { messages: reply.messages, status: saves ? `ContextRender: ${grouped(after)} of ${grouped(before)} tokens` : '' }
@@ -123,7 +158,13 @@ async function post(host, path, body, headers = {}) {
   const { url, token } = await credentials(host)
   const init = {
     method: 'POST',
-    headers: { 'content-type': 'application/json', authorization: `Bearer ${token}`, 'x-contextrender-token': token, ...headers },
+    headers: {
+      'content-type': 'application/json',
+      'user-agent': host.settings.agent,
+      authorization: `Bearer ${token}`,
+      'x-contextrender-token': token,
+      ...headers,
+    },
     body: JSON.stringify(body),
   }
   const late = host.sleep(TIME_LIMIT_MS).then(() => { throw new TooSlow('The service did not answer within 5 s.') })

@@ -4,7 +4,7 @@
 // ContextRender's text (mode `after-summary`: the text follows it). opencode's own record stays as it is, so that it
 // continues with its own summary when the service is down or the plugin is gone.
 
-import { RECALL, assistantMessage, compact, reason, recall, render, toolMessage, userMessage } from './contextrender/contextrender.js'
+import { RECALL, assistantMessage, compact, reason, recall, render, reportUsage, toolMessage, userMessage } from './contextrender/contextrender.js'
 import { nodeHost } from './contextrender/node_host.js'
 import { settings } from './contextrender/settings.js'
 
@@ -79,6 +79,14 @@ export const ContextRender = async ({ client }) => {
       } catch (error) {
         await log(`ContextRender changed nothing in this model call. ${reason(error)}`)
       }
+    },
+    event: async ({ event }) => {
+      const info = event.type === 'message.updated' ? event.properties.info : {}
+      if (info.role !== 'assistant' || info.summary === true || !info.time?.completed) return
+      const { input, output, reasoning, cache } = info.tokens
+      const counts = { input_tokens: input, output_tokens: output + reasoning }
+      const cached = { cache_read_input_tokens: cache.read, cache_creation_input_tokens: cache.write }
+      await reportUsage(host, info.sessionID, info.modelID, { ...counts, ...cached })
     },
     tool: {
       contextrender_recall: {

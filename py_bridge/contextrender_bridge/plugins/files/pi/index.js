@@ -1,6 +1,6 @@
 // ContextRender inside pi (0.73.1 or later).
 
-import { RECALL, assistantMessage, compact, reason, recall, render, toolMessage, userMessage } from './contextrender.js'
+import { RECALL, assistantMessage, compact, reason, recall, render, reportUsage, toolMessage, userMessage } from './contextrender.js'
 import { nodeHost } from './node_host.js'
 import { settings } from './settings.js'
 
@@ -30,6 +30,15 @@ export default function (pi) {
       show(context, `ContextRender left this compaction to pi. ${reason(error)}`)
       return undefined
     }
+  })
+
+  pi.on('message_end', async ({ message }, context) => {
+    const { role, model, usage } = message
+    if (role !== 'assistant' || !usage) return
+    const hour = usage.cacheWrite1h ? { cache_creation: { ephemeral_1h_input_tokens: usage.cacheWrite1h } } : {}
+    const counts = { input_tokens: usage.input, output_tokens: usage.output }
+    const cached = { cache_read_input_tokens: usage.cacheRead, cache_creation_input_tokens: usage.cacheWrite, ...hour }
+    await reportUsage(host, sessionOf(context), model, { ...counts, ...cached })
   })
 
   if (settings.mode === 'render') {

@@ -1,6 +1,6 @@
 // ContextRender inside Claude Code (2.1.310 or later; mode `render` needs 2.1.329).
 
-import { RECALL, assistantMessage, compact, reason, recall, render, toolMessage, userMessage } from './contextrender.js'
+import { RECALL, assistantMessage, compact, reason, recall, render, reportUsage, toolMessage, userMessage } from './contextrender.js'
 import { settings } from './settings.js'
 
 const COMPACTION = 'Your task is to create a detailed summary'
@@ -38,13 +38,20 @@ export function register(on) {
     }
   })
 
+  on('turn.step', async function* ($, event, next) {
+    const step = yield* next(event)
+    if (step?.usage) await reportUsage(hostOf($), await sessionOf($, event.agentId), step.usage.model ?? event.model, step.usage)
+    return step
+  })
+
   if (settings.mode === 'render') {
     on('http.fetch', async ($, event, next) => {
       if (next.origin.plugin !== 'engine') return next(event)
       const body = modelCall(event)
       if (!body) return next(event)
       try {
-        const call = { session: await sessionOf($), messages: body.messages, model: body.model }
+        const session = await sessionOf($, event.init.headers?.['x-claude-code-agent-id'])
+        const call = { session, messages: body.messages, model: body.model, format: 'messages' }
         const { messages, status, notice } = await render(hostOf($), call)
         $.ui.status(status || undefined)
         if (notice) $.ui.log(notice)
