@@ -90,6 +90,8 @@ def test_repeated_automatic_compactions(agent: Agent) -> None:
     script = agent.script(*looks(9) * 4, kind=Counting)
     with agent.running() as running:
         for _ in range(4):
+            # Claude Code does not read an unchanged file again.
+            hosts.lengthen(agent.user.work, [1] * 9)
             running.ask("Look at the hosts.")
         lines = running.notices
     assert len(lines) >= 2, lines
