@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.cli.measure.replay import positive_count
 from contextrender_bridge.evaluation.bootstrap import Bootstrap, Estimate, span
 from contextrender_bridge.evaluation.cases import cases_of
-from contextrender_bridge.evaluation.replay_command import positive_count
 from contextrender_bridge.evaluation.runs import Run, read_runs
 from contextrender_bridge.evaluation.tables import Rows, console, percent_or_dash
 from contextrender_bridge.evaluation.workers import show_progress

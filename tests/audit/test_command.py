@@ -100,6 +100,9 @@ def test_report_has_losses_of_a_compaction(write_claude_session: Leave) -> None:
     printed(*words[:3], "--runs", runs)
     compared = printed("eval", runs, "--compaction", "--workers", "1", "--out", page.parent)
     assert "of 2 after 1 compactions in 1 sessions" in compared
+    session = page.parent / "projects" / "p" / "s.jsonl"
+    replayed = printed("replay", session, "--policy", "prune", "--workers", "1")
+    assert "After 1 compaction by the agent: 2 steps" in replayed
     report = printed(*words).replace("\n", " ")
     assert "For 50% of them the agent's summary and the files put back held every" in report
 

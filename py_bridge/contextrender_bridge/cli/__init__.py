@@ -82,17 +82,17 @@ GROUPS = {
         ),
         "recommend": Subcommand(
             "recommend a policy and a budget",
-            f"{PACKAGE}.evaluation.recommend_command",
+            f"{PACKAGE}.cli.measure.recommend",
             needs_server=True,
         ),
         "replay": Subcommand(
             "measure policies on recorded runs",
-            f"{PACKAGE}.evaluation.replay_command",
+            f"{PACKAGE}.cli.measure.replay",
             needs_server=True,
         ),
         "eval": Subcommand(
             "write a full report on recorded runs",
-            f"{PACKAGE}.evaluation.eval_command",
+            f"{PACKAGE}.cli.measure.report",
             needs_server=True,
         ),
         "demo": Subcommand(

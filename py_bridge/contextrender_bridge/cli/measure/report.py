@@ -9,15 +9,15 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+from contextrender_bridge.audit.transcripts import read_transcripts
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.installing import how_to_install
+from contextrender_bridge.cli.measure.replay import add_replay_arguments, replay_and_print
 from contextrender_bridge.engine.policies import POLICIES
 from contextrender_bridge.evaluation.cases import cases_of
 from contextrender_bridge.evaluation.compaction_methods import method_table, score_runs
 from contextrender_bridge.evaluation.export import write
 from contextrender_bridge.evaluation.repeated_compaction import repeat_in_runs, repeated_sentence
-from contextrender_bridge.evaluation.replay_command import add_replay_arguments, replay_and_print
-from contextrender_bridge.evaluation.runs import read_runs
 from contextrender_bridge.evaluation.tables import console, page
 
 BUDGETS = "6000,12000,24000,48000"
@@ -82,7 +82,7 @@ def compare_methods(args: argparse.Namespace) -> int:
     A sentence below it says how much each compaction frees if a method compacts again and again.
     """
     out = make_folder(args.out)
-    runs = read_runs(args.files, args.limit)
+    runs = read_transcripts(args.files, args.limit)
     scores = score_runs(runs, args.workers)
     if not scores:
         raise CommandError("no step in these runs uses a value from before a compaction.")

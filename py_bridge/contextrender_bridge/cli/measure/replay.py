@@ -1,9 +1,10 @@
 """Measure what policies send of recorded runs, and how much of it later steps used.
 
-A run is a line of JSON, {"id", "source", "model", "messages"}, with OpenAI chat messages. The
-history before each assistant message is rendered as for that model call. Token counts do not
-include the system prompt and the current user message, which the budget does not limit; those are
-`tokens_unbudgeted` in the JSON. docs/evaluation.md defines every figure.
+A run is a line of JSON, {"id", "source", "model", "messages"}, with OpenAI chat messages. Agents'
+sessions and request logs are read, too, as `contextrender audit` reads them. The history before
+each assistant message is rendered as for that model call. Token counts do not include the system
+prompt and the current user message, which the budget does not limit; those are `tokens_unbudgeted`
+in the JSON. docs/evaluation.md defines every figure.
 
 A policy may have parameters or a budget of its own, as in
 `--policy prune,contextrender:weight_reuse=2,contextrender@12000`.
@@ -14,6 +15,7 @@ import json
 from itertools import chain
 from pathlib import Path
 
+from contextrender_bridge.audit.transcripts import read_transcripts
 from contextrender_bridge.base.worth import pricing_rule_of
 from contextrender_bridge.engine.call.settings import DEFAULT_BUDGET
 from contextrender_bridge.evaluation import export
@@ -21,7 +23,6 @@ from contextrender_bridge.evaluation.bootstrap import Bootstrap, differences, pa
 from contextrender_bridge.evaluation.cases import cases_of
 from contextrender_bridge.evaluation.compactions import measure_runs
 from contextrender_bridge.evaluation.report import Report
-from contextrender_bridge.evaluation.runs import read_runs
 from contextrender_bridge.evaluation.tables import console
 from contextrender_bridge.evaluation.verdict import run_lengths, verdict_on
 from contextrender_bridge.evaluation.workers import replay_runs
@@ -46,7 +47,11 @@ def add_run_arguments(parser: argparse.ArgumentParser, policies: str, budgets: s
     """Add the options that select runs, policies and budgets."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
-        "files", nargs="+", type=Path, metavar="FILE", help=".jsonl, .jsonl.gz, or a folder of them"
+        "files",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="runs (.jsonl, .jsonl.gz), or what `contextrender audit` reads",
     )
     parser.add_argument("--policy", default=policies, metavar="A,B", help="policies (%(default)s)")
     parser.add_argument(
@@ -89,7 +94,7 @@ def replay_and_print(args: argparse.Namespace) -> Report:
     budgets = list(dict.fromkeys(case.budget for case in requested_cases))
     pairs = pairs_of(args.compare, budgets)
     cases = list(dict.fromkeys([*requested_cases, *chain.from_iterable(pairs)]))
-    runs = read_runs(args.files, args.limit)
+    runs = read_transcripts(args.files, args.limit)
     scores = replay_runs(runs, cases, args.workers, closed_loop=args.closed_loop)
     bootstrap = Bootstrap(scores)
     billing_rule = pricing_rule_of(run.model for run in runs)

@@ -9,11 +9,11 @@ that does, otherwise full history. The console recommends by the same rule.
 import argparse
 from functools import partial
 
+from contextrender_bridge.audit.transcripts import read_transcripts
+from contextrender_bridge.cli.measure.replay import add_run_arguments
 from contextrender_bridge.evaluation.advice import BUDGETS, POLICIES, recommend
 from contextrender_bridge.evaluation.bootstrap import span
 from contextrender_bridge.evaluation.cases import cases_of
-from contextrender_bridge.evaluation.replay_command import add_run_arguments
-from contextrender_bridge.evaluation.runs import read_runs
 from contextrender_bridge.evaluation.tables import Rows, console, percent_or_dash
 from contextrender_bridge.evaluation.workers import replay_runs
 from contextrender_bridge.printing import add_json, print_json
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     """Replay the runs and print the verdict."""
     replay = partial(replay_runs, workers=args.workers, closed_loop=True)
     cases = cases_of(args.policy, args.budget)
-    verdict = recommend(read_runs(args.files, args.limit), cases, replay)
+    verdict = recommend(read_transcripts(args.files, args.limit), cases, replay)
     if args.json:
         return print_json(verdict.to_json())
     rows = [

@@ -1,0 +1,59 @@
+"""Reads recorded runs for a replay: files of runs, and all that `contextrender audit` reads."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from contextrender_bridge.audit.agent_files import agent_reader
+from contextrender_bridge.audit.audit_input import AuditInput
+from contextrender_bridge.audit.files import read_files
+from contextrender_bridge.audit.replay import run_of
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.evaluation.runs import SUFFIXES, Run, read_runs
+
+RUN_FIELDS = frozenset({"id", "messages"})
+
+
+def read_transcripts(paths: Iterable[Path], limit: int | None = None) -> list[Run]:
+    """Return the runs in files and folders, in order, at most `limit` of them.
+
+    A file of runs may have no invalid line. Other files, such as agents' sessions and request logs,
+    are read as `contextrender audit` reads them. Raise CommandError if a path has no run.
+    """
+    runs: list[Run] = []
+    for path in paths:
+        if limit is None or len(runs) < limit:
+            runs += read_runs([path], limit) if _has_runs(path) else _read_sessions(path)
+    return runs[:limit]
+
+
+def _has_runs(path: Path) -> bool:
+    """Return whether the first line of a file is a run or not JSON.
+
+    Of a folder, the first file that may have runs is read; a folder without such a file has none.
+    """
+    if path.is_dir():
+        files = sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES))
+        return bool(files) and _has_runs(files[0])
+    if not path.name.endswith(SUFFIXES) or agent_reader(path):
+        return False
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
+            value = json.loads(lines.readline())
+    except (OSError, EOFError, ValueError, RecursionError):
+        return True  # reading the runs says what is wrong
+    return isinstance(value, dict) and value.keys() >= RUN_FIELDS
+
+
+def _read_sessions(path: Path) -> list[Run]:
+    """Return the runs of agents' sessions, request logs and the like."""
+    audit_input = AuditInput()
+    read_files(path, audit_input)
+    audit_input.settle()
+    runs = [run for recorded_run in audit_input.runs if (run := run_of(recorded_run))]
+    if not runs:
+        raise CommandError(" ".join([f"there are no runs in {path}.", *audit_input.sentences]))
+    return runs
