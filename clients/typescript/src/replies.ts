@@ -745,11 +745,12 @@ export interface SavingsView {
 }
 
 /**
- * An event that contains the query, with the text around the first place.
+ * An event that contains the query, with the text before and after the first occurrence (`match`).
  *
- * `kind` is "result", "call" or the role of a message. `position` counts messages on `branch`; a call has its message's.
- * `turn` is the model call that wrote the event, or that it came before. `start` counts characters, `count` up to a
- * thousand places. `failed` tells whether the event is a result that looks like an error.
+ * `kind` is "result", "call" or the role of a message. `position` is the event's message on `branch`. `turn` is the model
+ * call that wrote the event, or the next one after a message or result. `count` is the number of occurrences in the
+ * event, at most 1,000. `start` is the first occurrence's offset in the event's text, in characters. `failed` is true if
+ * the event is a result that looks like an error.
  */
 export interface MatchView {
   session: string;
@@ -788,12 +789,15 @@ export interface CallUsage {
 }
 
 /**
- * One model call. `tokens_before` and `tokens_after` count the history before and after rendering, `tokens_unbudgeted` what
- * the budget does not include, `text_tokens` the text. `complete` and `substitutes` are runs of result numbers: first,
- * length, first, length. `uses` are the results that the answer used, `misses` those that it
- * missed (docs/method.md, Misses). `old_versions` are the results of which the answer used lines that an earlier edit had replaced. If the call was not `recorded`, all of this is recomputed by today's rules. `delivery` is
- * "rendered", "full" or "holdout". `budget` is the call's own, in tokens; with `faulted` it grew because the answer before used a tracked token
- * that its prompt did not have.
+ * One model call. `results` counts the results before it.
+ *
+ * `tokens_before` and `tokens_after` count the history before and after rendering, `tokens_unbudgeted` what the budget
+ * does not include, `text_tokens` the text. `complete` and `substitutes` are runs of result numbers: first, length, first,
+ * length. `uses` are the results that the answer used, `misses` those that it missed (docs/method.md, Misses).
+ * `old_versions` are the results of which the answer used lines that an earlier edit had replaced. If the call was not
+ * `recorded`, all of this is recomputed by today's rules. `delivery` is "rendered", "full" or "holdout". `budget` is the
+ * call's own, in tokens. `faulted` is true if an automatic budget grew because the answer before used a value that its
+ * prompt did not have.
  */
 export interface TurnView {
   turn: number;
@@ -833,13 +837,16 @@ export interface TimelineView {
 }
 
 /**
- * The answered calls of one day, client, model, policy and delivery (docs/method.md, What a call was shown). `over_budget` had
- * a history larger than the budget. `full` is the prompt tokens with the full history, `full_capped` the same at most the
- * model's window, `full_capped_cached` what the previous prompt had of those. `prompt` and `cached` are what was sent and
- * what of it was cached; `output` is what the model wrote. `results_used` counts the uses, a pair of an answer and a
- * result each, `results_used_visible` those of complete results. `cost` and `full_cost` are dollars, None without a price;
- * `price_source` is the model whose price was used if the model has none. For the `calls_with_usage`, `usage_cost` is the cost by the
- * provider's counts, `full_usage_cost` an estimate of the same with the full history.
+ * The answered calls of one day, client, model, policy and delivery (docs/method.md, What a call was shown).
+ *
+ * `over_budget` counts the calls whose history was larger than the budget. `full` is the prompt tokens with the full
+ * history, `full_capped` the same at most the model's window, `full_capped_cached` what the previous prompt had of those.
+ * `prompt` and `cached` are what was sent and what the previous prompt had of it; `output` is what the model wrote.
+ * `results_used` counts the uses, a pair of an answer and a result each, `results_used_visible` those of complete results.
+ * `steps` are the calls whose answer used an earlier result, `steps_with_misses` those of them that missed a value, and
+ * `misses` counts every missed result. `cost` and `full_cost` are dollars, None without a price; `price_source` is the
+ * model whose price was used if the model has none. For the `calls_with_usage`, `usage_cost` is the cost by the provider's
+ * counts, `full_usage_cost` an estimate of the same with the full history.
  */
 export interface SavedRow {
   day: string;
