@@ -1,4 +1,4 @@
-"""Reuse density, BM25, the text limit and retrieval follow the formulas in docs/policies.md."""
+"""The result score, BM25, the text limit and retrieval follow the formulas in docs/policies.md."""
 
 import math
 import re
@@ -47,8 +47,8 @@ def bm25(results: list[str], query: set[str]) -> list[float]:
     return scores
 
 
-def density(messages: list[Json]) -> list[float]:
-    """Return the reuse density (S) of every result before the next model call."""
+def result_scores(messages: list[Json]) -> list[float]:
+    """Return the result score of every result before the next model call."""
     answers, numbers = slow_rules.answers(messages), slow_rules.turns(messages)
     owner: dict[str, int] = {}
     results: list[int] = []
@@ -99,7 +99,9 @@ def test_reuse_density_equals_formula(messages: list[Json], budget: int) -> None
         messages = [m for m in messages if m["role"] != "user" or content_text(m.get("content"))]
     rendered, _ = render(messages, budget, "reuse_density")
     if rendered.selection.scores and len(rendered.view.costs):
-        assert list(rendered.selection.scores.score) == pytest.approx(density(messages), rel=1e-9)
+        assert list(rendered.selection.scores.score) == pytest.approx(
+            result_scores(messages), rel=1e-9
+        )
 
 
 def test_reuse_density_selects_greedily_by_score() -> None:
@@ -108,7 +110,7 @@ def test_reuse_density_selects_greedily_by_score() -> None:
         alone = Parameters(newest_share=0)
         rendered, _ = render(messages[:size], 1_500, "reuse_density", alone)
         view, plan = rendered.view, rendered.selection
-        scores, free = density(messages[:size]), 1_500 - rendered.text_tokens
+        scores, free = result_scores(messages[:size]), 1_500 - rendered.text_tokens
         selected = []
         for result in sorted(range(len(scores)), key=lambda r: (-round(scores[r], 12), r)):
             if view.costs[result] <= free:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.engine.call.render_call import RenderedCall
 from contextrender_bridge.engine.plan.call_context import CallContext, tracker
-from contextrender_bridge.engine.plan.density import Density, density_of
+from contextrender_bridge.engine.plan.scores import Scores, scores_of
 from contextrender_bridge.engine.plan.selection import Selection
 
 COLUMNS: Final = (
@@ -101,16 +101,16 @@ class LastRebuild:
     rendered: RenderedCall
 
     @cached_property
-    def density(self) -> Density:
+    def scores(self) -> Scores:
         """The scores of the results before that rebuild (docs/policies.md, Result score)."""
         view = self.rendered.view
-        return density_of(CallContext(view, self.rendered.selection.rebuilt, tracker(view)))
+        return scores_of(CallContext(view, self.rendered.selection.rebuilt, tracker(view)))
 
     @cached_property
     def ranks(self) -> dict[int, int]:
         """The rank by score, from 1, of every result before that rebuild that has a tool call."""
-        has_call = self.density.context.has_call
-        candidates = (result for result in self.density.best_first if has_call[result])
+        has_call = self.scores.context.has_call
+        candidates = (result for result in self.scores.best_first if has_call[result])
         return {result: rank for rank, result in enumerate(candidates, 1)}
 
     @cached_property
@@ -120,7 +120,7 @@ class LastRebuild:
 
     def score(self, result: int) -> float | None:
         """Return a result's score at that rebuild, or None if it has no rank."""
-        return float(self.density.result_scores[result]) if result in self.ranks else None
+        return float(self.scores.result_scores[result]) if result in self.ranks else None
 
     def rank_note(self, result: int) -> str:
         """Return the rank of an omitted result in words, or "" if it has none."""

@@ -338,10 +338,10 @@ class History:
         originals = [message for message in self.messages[:messages] if message is not None]
         if len(originals) < messages:
             return None
-        past = type(self)()
-        past.extend(originals, counter, self.times[:messages])
-        past.vectors = self.vectors.first(len(past.results))
-        return past
+        earlier = type(self)()
+        earlier.extend(originals, counter, self.times[:messages])
+        earlier.vectors = self.vectors.first(len(earlier.results))
+        return earlier
 
     def forget_texts(self) -> None:
         """Free the memory of the messages. Their texts are read from the graph when needed."""

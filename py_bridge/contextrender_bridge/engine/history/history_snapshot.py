@@ -46,30 +46,30 @@ def earlier_history(full_history: History, messages: int) -> History:
 
     All texts of `full_history` must be in memory, and its reuse must be a `RememberingReuse`.
     """
-    past = History()
+    earlier = History()
     event_count = full_history.events_before(messages)
     result_count = full_history.results_before(messages)
     text_count = bisect_left(full_history.text_messages, messages)
     for field in _BY_MESSAGE:
-        setattr(past, field, getattr(full_history, field)[:messages])
-    past.text_messages = full_history.text_messages[:text_count]
+        setattr(earlier, field, getattr(full_history, field)[:messages])
+    earlier.text_messages = full_history.text_messages[:text_count]
     for field in ResultArrays.__dataclass_fields__:
-        setattr(past.results, field, getattr(full_history.results, field)[:result_count])
+        setattr(earlier.results, field, getattr(full_history.results, field)[:result_count])
     assert isinstance(full_history.reuse, RememberingReuse)
-    past.reuse = full_history.reuse.up_to(event_count, result_count)
-    past.vectors = full_history.vectors.first(result_count)
-    past.events = event_count
-    past.assistants = past.roles.count("assistant")
-    past.turn = past.assistants + 1
-    past.total_tokens = past.totals[-1] if messages else 0
-    past.leading_system = min(full_history.leading_system, messages)
-    past.first_user = full_history.first_user if full_history.first_user < messages else -1
-    past.last_user = past.latest_of("user", messages)
-    past.last_assistant = past.latest_of("assistant", messages)
-    past.names, past.files = full_history.names, full_history.files
-    past.replay_tracking = full_history.replay_tracking
-    past._result_at = {message: number for number, message in enumerate(past.results.message)}
-    return past
+    earlier.reuse = full_history.reuse.up_to(event_count, result_count)
+    earlier.vectors = full_history.vectors.first(result_count)
+    earlier.events = event_count
+    earlier.assistants = earlier.roles.count("assistant")
+    earlier.turn = earlier.assistants + 1
+    earlier.total_tokens = earlier.totals[-1] if messages else 0
+    earlier.leading_system = min(full_history.leading_system, messages)
+    earlier.first_user = full_history.first_user if full_history.first_user < messages else -1
+    earlier.last_user = earlier.latest_of("user", messages)
+    earlier.last_assistant = earlier.latest_of("assistant", messages)
+    earlier.names, earlier.files = full_history.names, full_history.files
+    earlier.replay_tracking = full_history.replay_tracking
+    earlier._result_at = {message: number for number, message in enumerate(earlier.results.message)}
+    return earlier
 
 
 class RememberingTracking(Tracking):
@@ -109,31 +109,31 @@ class RememberingTracking(Tracking):
 
     def _before(self, history: "History", messages: int, originals: Originals) -> Tracking:
         """Return the tracking of the first `messages` messages, cut from the arrays of this one."""
-        past = Tracking()
-        past.message_count = messages
+        earlier = Tracking()
+        earlier.message_count = messages
         result_count = bisect_left(self._result_positions, messages)
         segment_count = int(self.first_segment.values[result_count])
         token_count = int(self._token_counts.values[messages - 1]) if messages else 0
         event_count = int(self._event_counts.values[messages - 1]) if messages else 0
         for field in _BY_RESULT:
-            setattr(past, field, getattr(self, field).first(result_count))
+            setattr(earlier, field, getattr(self, field).first(result_count))
         for field in _BY_SEGMENT:
-            setattr(past, field, getattr(self, field).first(segment_count))
-        past.first_segment = self.first_segment.first(result_count + 1)
-        past.segment_ids_at = self.segment_ids_at.first(segment_count + 1)
-        past.segment_ids = self.segment_ids.first(int(self.segment_ids_at.values[segment_count]))
-        past.word_index = self.word_index.first(result_count, segment_count)
-        past.token_kinds = self.token_kinds.first(token_count)
-        past._ids, past._ids_by_text = self._ids, self._ids_by_text
-        past._owners = self._owners.first(token_count)
-        past._event_ids_at = self._event_ids_at.first(event_count + 1)
-        past._event_ids = self._event_ids.first(int(self._event_ids_at.values[event_count]))
-        past.is_used = _growable(self._first_use.values[:token_count] < messages)
-        past.use_counts, past.last_use_turns = self._uses_before(messages, result_count)
-        past.task_words, past.user_words, past.answer_words = _latest_words(
+            setattr(earlier, field, getattr(self, field).first(segment_count))
+        earlier.first_segment = self.first_segment.first(result_count + 1)
+        earlier.segment_ids_at = self.segment_ids_at.first(segment_count + 1)
+        earlier.segment_ids = self.segment_ids.first(int(self.segment_ids_at.values[segment_count]))
+        earlier.word_index = self.word_index.first(result_count, segment_count)
+        earlier.token_kinds = self.token_kinds.first(token_count)
+        earlier._ids, earlier._ids_by_text = self._ids, self._ids_by_text
+        earlier._owners = self._owners.first(token_count)
+        earlier._event_ids_at = self._event_ids_at.first(event_count + 1)
+        earlier._event_ids = self._event_ids.first(int(self._event_ids_at.values[event_count]))
+        earlier.is_used = _growable(self._first_use.values[:token_count] < messages)
+        earlier.use_counts, earlier.last_use_turns = self._uses_before(messages, result_count)
+        earlier.task_words, earlier.user_words, earlier.answer_words = _latest_words(
             history, messages, originals
         )
-        return past
+        return earlier
 
     def _uses_before(self, messages: int, results: int) -> tuple[GrowableArray, GrowableArray]:
         """Return `use_counts` and `last_use_turns` of the first results.

@@ -15,10 +15,10 @@ import numpy as np
 
 from contextrender_bridge.engine.history.file_versions import repeated_ranges, replaced_ranges
 from contextrender_bridge.engine.plan.call_context import CallContext
-from contextrender_bridge.engine.plan.density import density_of
 from contextrender_bridge.engine.plan.excerpt_text import parts_of, restored_mark
 from contextrender_bridge.engine.plan.excerpts import ExcerptBuilder
 from contextrender_bridge.engine.plan.fill_selection import MIN_EXCERPT, max_new_excerpt
+from contextrender_bridge.engine.plan.scores import scores_of
 from contextrender_bridge.engine.plan.selection import RestoredPart, RestoredText, Selection
 from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 
@@ -105,7 +105,7 @@ def _add_excerpts(builder: SelectionBuilder, large_results: list[int]) -> bool:
     if size < MIN_EXCERPT:
         return False
     size = min(size, max_new_excerpt(builder.context.view))
-    excerpts = ExcerptBuilder(builder, density_of(builder.context))
+    excerpts = ExcerptBuilder(builder, scores_of(builder.context))
     for result in large_results:
         excerpts.add_excerpt(result, size + builder.call_tokens[result])
         if builder.available[result]:
@@ -160,9 +160,9 @@ def _restored_parts(
     the newer result is tried first. Lines that were edited since are left out.
     """
     context = builder.context
-    density, counter = density_of(context), context.view.counter
-    excerpts, positions = ExcerptBuilder(builder, density), context.view.history.results.message
-    by_score = sorted(results, key=lambda result: (-density.result_scores[result], result))
+    scores, counter = scores_of(context), context.view.counter
+    excerpts, positions = ExcerptBuilder(builder, scores), context.view.history.results.message
+    by_score = sorted(results, key=lambda result: (-scores.result_scores[result], result))
     candidates = chain.from_iterable(map(partial(_versions_to_try, builder), by_score))
     parts: list[RestoredPart] = []
     for result in dict.fromkeys(candidates):  # each once, in this order

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contextrender_bridge.engine.plan.call_context import Ints
-from contextrender_bridge.engine.plan.density import Density
 from contextrender_bridge.engine.plan.excerpt_text import GAP, mark_tokens
 from contextrender_bridge.engine.plan.ranking import Floats
+from contextrender_bridge.engine.plan.scores import Scores
 from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 from contextrender_bridge.engine.plan.visible_tokens import visible_tokens
 from contextrender_bridge.engine.text.tokens import MESSAGE_OVERHEAD
@@ -43,15 +43,15 @@ class ExcerptBuilder:
 
     The tokens of an added segment are then visible, so the gains of others fall. If all tokens of a
     segment are visible, its gain is 0, and it is never added. The gain of any other segment is
-    `Density.segment_factors` times (1 + used) (1 + new)^0.8, where new is the summed weight of its
+    `Scores.segment_factors` times (1 + used) (1 + new)^0.8, where new is the summed weight of its
     tokens that are not visible, and used the number of these that a turn has used.
     """
 
-    def __init__(self, builder: SelectionBuilder, density: Density) -> None:
-        """Add excerpts to what `builder` has selected, by the `density` of the same call."""
+    def __init__(self, builder: SelectionBuilder, scores: Scores) -> None:
+        """Add excerpts to what `builder` has selected, by the `scores` of the same call."""
         context, tracking = builder.context, builder.context.tracking
         self._builder, self._tracking = builder, tracking
-        self._density, self._gain_factors = density, density.segment_factors
+        self._scores, self._gain_factors = scores, scores.segment_factors
         self._gap_tokens = context.view.counter.text(GAP)
         self._excerpt_tokens: dict[int, int] = {}  # of each result's excerpt so far
         self._first_segment: list[int] = tracking.first_segment.values.tolist()
@@ -60,7 +60,7 @@ class ExcerptBuilder:
         self._ids = memoryview(tracking.segment_ids.values)
         self._ids_at = memoryview(tracking.segment_ids_at.values)
         self._is_visible = memoryview(self._visible.view(np.uint8))
-        self._weight = memoryview(density.token_weights)
+        self._weight = memoryview(scores.token_weights)
         self._is_used = memoryview(tracking.is_used.values.view(np.uint8))
 
     def add_excerpt(self, result: int, size: float) -> None:
@@ -165,8 +165,8 @@ class ExcerptBuilder:
         bounds = tracking.segment_ids_at.values[first : stop + 1]
         tokens = slice(bounds[0], bounds[-1])
         is_new = ~self._visible[tracking.segment_ids.values[tokens]]
-        new = _sums_between(bounds, is_new * self._density.segment_token_weights[tokens])
-        used_count = _sums_between(bounds, is_new & self._density.segment_tokens_used[tokens])
+        new = _sums_between(bounds, is_new * self._scores.segment_token_weights[tokens])
+        used_count = _sums_between(bounds, is_new & self._scores.segment_tokens_used[tokens])
         gains: Floats = self._gain_factors[first:stop] * (1 + used_count) * (1 + new) ** 0.8
         gains[new == 0] = 0.0
         return gains

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from contextrender_bridge.engine.plan.call_context import CallContext
-from contextrender_bridge.engine.plan.density import Density
 from contextrender_bridge.engine.plan.excerpt_text import GAP, call_of_result, mark
 from contextrender_bridge.engine.plan.excerpts import ExcerptBuilder
 from contextrender_bridge.engine.plan.policy_input import PolicyInput
+from contextrender_bridge.engine.plan.scores import Scores
 from contextrender_bridge.engine.plan.selection import Substitute
 from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 from contextrender_bridge.engine.plan.truncated_calls import cut_call
@@ -39,7 +39,7 @@ def max_new_excerpt(view: PolicyInput) -> float:
 
 
 def take_newest(
-    builder: SelectionBuilder, token_limit: float, density: Density, max_excerpt_tokens: float
+    builder: SelectionBuilder, token_limit: float, scores: Scores, max_excerpt_tokens: float
 ) -> None:
     """Select the newest turn's results complete, the smallest first, within `token_limit`.
 
@@ -58,14 +58,14 @@ def take_newest(
         else:
             too_large.append(result)
     if too_large:
-        show_in_part(builder, too_large, token_limit, density, max_excerpt_tokens)
+        show_in_part(builder, too_large, token_limit, scores, max_excerpt_tokens)
 
 
 def show_in_part(
     builder: SelectionBuilder,
     results: Sequence[int],
     token_limit: float,
-    density: Density,
+    scores: Scores,
     max_excerpt_tokens: float,
 ) -> None:
     """Select an excerpt of each of these results, which must be shown.
@@ -74,7 +74,7 @@ def show_in_part(
     small, the excerpts exceed it, with up to `MIN_EXCERPT` tokens each. If no excerpt fits, the
     result is shown as well as the remaining tokens permit (`_show_best_effort`).
     """
-    excerpts = ExcerptBuilder(builder, density)
+    excerpts = ExcerptBuilder(builder, scores)
     for index, result in enumerate(results):
         unselected, later_results = results[index:], results[index + 1 :]
         reserved_tokens = sum(min(builder.costs[r], MIN_SHOWN) for r in later_results)
@@ -154,7 +154,7 @@ PINNED_SHARE: Final = 0.5
 """The share of the tokens left by the text that pinned results may take."""
 
 
-def take_pinned(builder: SelectionBuilder, density: Density) -> None:
+def take_pinned(builder: SelectionBuilder, scores: Scores) -> None:
     """Select pinned results, the newest first: complete within their share, then excerpts.
 
     Pinned results that are selected already count towards the share.
@@ -172,18 +172,18 @@ def take_pinned(builder: SelectionBuilder, density: Density) -> None:
             too_large.append(result)
     if too_large:
         token_limit = min(token_limit, builder.remaining_tokens)
-        _add_pinned_excerpts(builder, too_large, token_limit, density)
+        _add_pinned_excerpts(builder, too_large, token_limit, scores)
 
 
 def _add_pinned_excerpts(
-    builder: SelectionBuilder, results: list[int], token_limit: float, density: Density
+    builder: SelectionBuilder, results: list[int], token_limit: float, scores: Scores
 ) -> None:
     """Add excerpts that share the limit, each of at least `MIN_EXCERPT` tokens if that is left.
 
     A result is omitted if less than `MIN_SHOWN` tokens are left. If its excerpt does not fit, its
     first line is shown.
     """
-    excerpts = ExcerptBuilder(builder, density)
+    excerpts = ExcerptBuilder(builder, scores)
     for index, result in enumerate(results):
         call_tokens = builder.call_tokens[result]
         share = max(MIN_EXCERPT, token_limit / (len(results) - index) - call_tokens)
@@ -219,7 +219,7 @@ COMPLETE_SHARE: Final = 0.9
 
 def select_results(
     builder: SelectionBuilder,
-    density: Density,
+    scores: Scores,
     *,
     share: float | None = None,
     max_excerpt: float,
@@ -234,9 +234,9 @@ def select_results(
     """
     free, tokens_before = max(0, builder.free_tokens), builder.used_tokens
     newest_share = builder.context.view.parameters.newest_share
-    take_newest(builder, newest_share * free, density, max_excerpt)
+    take_newest(builder, newest_share * free, scores, max_excerpt)
     newest_tokens = builder.used_tokens - tokens_before
-    take_pinned(builder, density)
+    take_pinned(builder, scores)
 
     # The limits are for `used_tokens`, which counts all selected results.
     if share is None:
@@ -244,7 +244,7 @@ def select_results(
     else:
         complete_limit = min(free, newest_tokens + complete_share * share * free)
         limit = min(free, newest_tokens + share * free)
-    builder.select_in_order(density.best_first, complete_limit)
-    ExcerptBuilder(builder, density).fill_up(limit)
-    builder.select_in_order(density.best_first, limit)
+    builder.select_in_order(scores.best_first, complete_limit)
+    ExcerptBuilder(builder, scores).fill_up(limit)
+    builder.select_in_order(scores.best_first, limit)
     return builder

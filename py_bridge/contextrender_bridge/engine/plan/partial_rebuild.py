@@ -12,9 +12,9 @@ import numpy as np
 
 from contextrender_bridge.engine.plan.append_step import first_new, results_before
 from contextrender_bridge.engine.plan.call_context import CallContext
-from contextrender_bridge.engine.plan.density import Density, worth_of
 from contextrender_bridge.engine.plan.fill_selection import max_new_excerpt, select_results
 from contextrender_bridge.engine.plan.ranking import Floats
+from contextrender_bridge.engine.plan.scores import Scores, worth_of
 from contextrender_bridge.engine.plan.selection import Selection
 from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 
@@ -49,12 +49,12 @@ def rebuild_partially(
     context: CallContext,
     previous: Selection,
     full_rebuild: SelectionBuilder,
-    density: Density,
+    scores: Scores,
     share: float,
 ) -> PartialRebuild | None:
     """Return the rebuild from the latest cut at which it is nearly as good as the full rebuild.
 
-    The prompt up to a cut stays the same, and the rest is selected again by the `density` scores.
+    The prompt up to a cut stays the same, and the rest is selected again by the `scores`.
     `share` is the share of the free tokens that the selected results may use beside the newest
     ones, and that the results up to the cut may have had. A rebuild is good enough if its results
     have most of the full rebuild's worth, and if it shows the newest and pinned results as well.
@@ -67,18 +67,18 @@ def rebuild_partially(
         builder = SelectionBuilder.from_previous(context, previous, results)
         # Showing a result before the cut that was omitted would change the prompt there.
         _exclude_results_before(cut, builder, first_new(context, previous))
-        select_few(builder, density, share)
+        select_few(builder, scores, share)
         is_good = _total_worth(builder, worth_of_results) >= min_worth
         if is_good and _shows_required_results(builder, full_rebuild):
             return PartialRebuild(builder, cut)
     return None
 
 
-def select_few(builder: SelectionBuilder, density: Density, share: float) -> None:
+def select_few(builder: SelectionBuilder, scores: Scores, share: float) -> None:
     """Select results within `share` of the free tokens, so that later calls can append results."""
     max_excerpt = max_new_excerpt(builder.context.view)
     select_results(
-        builder, density, share=share, max_excerpt=max_excerpt, complete_share=COMPLETE_SHARE
+        builder, scores, share=share, max_excerpt=max_excerpt, complete_share=COMPLETE_SHARE
     )
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from contextrender_bridge.engine.plan.call_context import CallContext
 from contextrender_bridge.engine.plan.call_text import NEWEST_SHARE, select_text
-from contextrender_bridge.engine.plan.density import density_of
 from contextrender_bridge.engine.plan.fill_selection import max_excerpt, take_newest, take_pinned
+from contextrender_bridge.engine.plan.scores import scores_of
 from contextrender_bridge.engine.plan.selection import Selection
 from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 
@@ -24,11 +24,11 @@ def with_required_results(
     if builder.free_tokens < NEWEST_SHARE * view.budget:
         builder = SelectionBuilder(context, select_text(context))
     newest_limit = view.parameters.newest_share * max(0, builder.free_tokens)
-    density = density_of(context)
+    scores = scores_of(context)
     if force_newest:
-        take_newest(builder, newest_limit, density, max_excerpt(view))
+        take_newest(builder, newest_limit, scores, max_excerpt(view))
     _keep_summary(builder, selection)
-    take_pinned(builder, density)
+    take_pinned(builder, scores)
     required_results = [*builder.complete, *builder.fixed_excerpts]
     _take_selected(builder, selection)
     excerpts = builder.excerpts()

@@ -4,13 +4,13 @@ import math
 
 from contextrender_bridge.engine.plan.call_context import next_call
 from contextrender_bridge.engine.plan.call_text import select_text
-from contextrender_bridge.engine.plan.density import Density, density_of
 from contextrender_bridge.engine.plan.fill_selection import (
     select_results,
     take_newest,
     take_pinned,
 )
 from contextrender_bridge.engine.plan.policy_input import PolicyInput
+from contextrender_bridge.engine.plan.scores import Scores, scores_of
 from contextrender_bridge.engine.plan.selection import ScoreTable, Selection
 from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 
@@ -22,12 +22,12 @@ def reuse_density(view: PolicyInput) -> Selection:
     the newest results have no limit but the tokens that are left.
     """
     context = next_call(view)
-    builder, density = SelectionBuilder(context, select_text(context)), density_of(context)
+    builder, scores = SelectionBuilder(context, select_text(context)), scores_of(context)
     free = max(0, builder.free_tokens)
-    take_newest(builder, view.parameters.newest_share * free, density, math.inf)
-    take_pinned(builder, density)
-    builder.select_in_order(density.best_first, free)
-    return selection_of(builder, density)
+    take_newest(builder, view.parameters.newest_share * free, scores, math.inf)
+    take_pinned(builder, scores)
+    builder.select_in_order(scores.best_first, free)
+    return selection_of(builder, scores)
 
 
 def contextrender_excerpts(view: PolicyInput) -> Selection:
@@ -36,15 +36,15 @@ def contextrender_excerpts(view: PolicyInput) -> Selection:
     Complete results are in the order of their result scores ("Result score" in docs/policies.md).
     """
     context = next_call(view)
-    density = density_of(context)
+    scores = scores_of(context)
     builder = SelectionBuilder(context, select_text(context))
-    return selection_of(select_results(builder, density, max_excerpt=math.inf), density)
+    return selection_of(select_results(builder, scores, max_excerpt=math.inf), scores)
 
 
 IN_PART = "only the parts with values that are visible nowhere else"
 
 
-def selection_of(builder: SelectionBuilder, density: Density) -> Selection:
+def selection_of(builder: SelectionBuilder, scores: Scores) -> Selection:
     """Return what the builder has selected for the next call.
 
     Its scores have no relevance, because these policies do not embed. The result score is what
@@ -58,7 +58,7 @@ def selection_of(builder: SelectionBuilder, density: Density) -> Selection:
         texts,
         arguments=builder.arguments,
         scores=ScoreTable(
-            relevance=None, usefulness=density.result_scores, score=density.result_scores
+            relevance=None, usefulness=scores.result_scores, score=scores.result_scores
         ),
         reasons=dict.fromkeys(texts, IN_PART),
     )

@@ -13,7 +13,6 @@ from contextrender_bridge.engine.plan.append_step import append_step
 from contextrender_bridge.engine.plan.auto_budget import adjust_budget
 from contextrender_bridge.engine.plan.call_context import CallContext, next_call, tracker
 from contextrender_bridge.engine.plan.call_text import select_text, sizes_of
-from contextrender_bridge.engine.plan.density import density_of
 from contextrender_bridge.engine.plan.partial_rebuild import (
     NO_CUT,
     PartialRebuild,
@@ -21,6 +20,7 @@ from contextrender_bridge.engine.plan.partial_rebuild import (
     select_few,
 )
 from contextrender_bridge.engine.plan.policy_input import PolicyInput, select_all
+from contextrender_bridge.engine.plan.scores import scores_of
 from contextrender_bridge.engine.plan.selection import NOTHING_SHOWN, Selection, Substitute
 from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 from contextrender_bridge.engine.plan.show_newest import show_newest
@@ -101,12 +101,12 @@ def _is_expired(context: CallContext, previous: Selection) -> bool:
 
 def _rebuild(context: CallContext, previous: Selection, *, may_keep_start: bool) -> PartialRebuild:
     """Return a partial rebuild if `may_keep_start` and a good one exists, otherwise a full one."""
-    density, share = density_of(context), context.view.parameters.rebuild_share
+    scores, share = scores_of(context), context.view.parameters.rebuild_share
     text = select_text(context, previous.text)
     full_rebuild = SelectionBuilder(context, text)
-    select_few(full_rebuild, density, share)
+    select_few(full_rebuild, scores, share)
     if may_keep_start and text == previous.text:
-        partial_rebuild = rebuild_partially(context, previous, full_rebuild, density, share)
+        partial_rebuild = rebuild_partially(context, previous, full_rebuild, scores, share)
         if partial_rebuild is not None:
             return partial_rebuild
     return PartialRebuild(full_rebuild)

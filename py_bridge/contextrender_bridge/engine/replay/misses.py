@@ -44,9 +44,11 @@ class Miss:
         )
 
 
-def missing_in(past: BranchReplay, rendered: RenderedCall, turn: int) -> tuple[MissingResult, ...]:
+def missing_in(
+    branch: BranchReplay, rendered: RenderedCall, turn: int
+) -> tuple[MissingResult, ...]:
     """Return the missing results of a rendering of the call of `turn`, none without an answer."""
-    answer, messages = past.answer_to(turn), past.full_history.messages
+    answer, messages = branch.answer_to(turn), branch.full_history.messages
     if answer is None:
         return ()
 
@@ -56,7 +58,7 @@ def missing_in(past: BranchReplay, rendered: RenderedCall, turn: int) -> tuple[M
 
     complete = frozenset(rendered.selection.complete)
     return missing_results(
-        past.full_history, answer, complete, prompt=read_prompt, text_of=past.text_of
+        branch.full_history, answer, complete, prompt=read_prompt, text_of=branch.text_of
     )
 
 

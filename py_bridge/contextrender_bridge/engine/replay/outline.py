@@ -71,7 +71,7 @@ def positions_in_window(
 
 
 def outline(
-    past: BranchReplay, rendered: RenderedCall, positions: Sequence[int]
+    branch: BranchReplay, rendered: RenderedCall, positions: Sequence[int]
 ) -> list[MessageLine]:
     """Return the messages at these positions."""
     history = rendered.view.history
@@ -80,10 +80,10 @@ def outline(
     shown_limit = SHOWN_CHARACTERS if len(items) < MANY_MESSAGES else SHOWN_CHARACTERS_OF_MANY
     lines: list[MessageLine] = []
     for position in positions:
-        head, *calls = past.fields_of(position)
+        head, *calls = branch.fields_of(position)
         first_event = history.first_events[position]
         item = items.get(position)
-        text, limit, display = past.text_of(position), OMITTED_CHARACTERS, "omitted"
+        text, limit, display = branch.text_of(position), OMITTED_CHARACTERS, "omitted"
         if item is not None:
             text = text if item.text is None else item.text
             limit, display = shown_limit, _display(rendered, position)

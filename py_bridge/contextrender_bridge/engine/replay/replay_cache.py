@@ -113,17 +113,17 @@ class CachedReplay(BranchReplay):
         return super().nbytes + self.replays.nbytes + CALL_BYTES * calls
 
 
-def recorded_call(past: BranchReplay, turn: int, record: CallRecord) -> ReplayedCall:
+def recorded_call(branch: BranchReplay, turn: int, record: CallRecord) -> ReplayedCall:
     """Return the call of a turn as it was recorded.
 
     Its usage follows from our own counts. The tokens that its prompt shares with the previous one
     count as read from the cache; with full history, these are those of the previous full history.
     """
-    messages = past.messages_before(turn)
+    messages = branch.messages_before(turn)
     assert messages is not None
-    complete, partial = past.shown_at(messages)
-    recall_results = past.recall_results_at(turn)  # those that the answer repeats
-    previous_full, output = past.total_before(turn - 1), past.output_of(turn)
+    complete, partial = branch.shown_at(messages)
+    recall_results = branch.recall_results_at(turn)  # those that the answer repeats
+    previous_full, output = branch.total_before(turn - 1), branch.output_of(turn)
     return ReplayedCall(
         turn=turn,
         messages=messages,
@@ -136,13 +136,13 @@ def recorded_call(past: BranchReplay, turn: int, record: CallRecord) -> Replayed
         partial=to_runs(partial),
         recall_results=recall_results,
         recall_results_complete=sum(result in complete for result in recall_results),
-        missing_results=past.missing_results.get(messages, ()),
+        missing_results=branch.missing_results.get(messages, ()),
         usage=Usage.of_prompt(record.prompt, record.shared_tokens, output, record.embedded_tokens),
         full_usage=Usage.of_prompt(record.full, previous_full, output),
         budget=record.budget,
         follows_miss=record.follows_miss,
         model=record.model,
-        uses=len(past.used_at(turn)),
+        uses=len(branch.used_at(turn)),
     )
 
 

@@ -106,8 +106,8 @@ class ReplayGroup:
 class Replays:
     """The replayed calls of a branch, under the settings of the last requests."""
 
-    def __init__(self, past: BranchReplay) -> None:
-        self._past = past
+    def __init__(self, branch: BranchReplay) -> None:
+        self._branch = branch
         self._groups: OrderedDict[tuple[SettingsByTurn, ...], ReplayGroup] = OrderedDict()
 
     @property
@@ -125,14 +125,14 @@ class Replays:
         Return fewer calls if the deadline (`time.monotonic()`) passes first.
         """
         group = self._group(tuple(settings))
-        answered_count = len(self._past.answer_positions)
+        answered_count = len(self._branch.answer_positions)
         while group.call_count < min(last_turn, answered_count):
             for replay, call in zip(group.replays, self._next_calls(group), strict=True):
                 replay.calls.append(call)
             if time.monotonic() > deadline:
                 break
         calls_by_setting = [replay.calls[:last_turn] for replay in group.replays]
-        has_unanswered_call = answered_count < self._past.turns <= last_turn
+        has_unanswered_call = answered_count < self._branch.turns <= last_turn
         if has_unanswered_call and group.call_count == answered_count:
             # The last call has no answer yet and may change, so the group does not keep it.
             for calls, call in zip(calls_by_setting, self._next_calls(group), strict=True):
@@ -155,11 +155,11 @@ class Replays:
         computed, because any of these may fail.
         """
         turn = group.call_count + 1
-        messages = self._past.messages_before(turn)
+        messages = self._branch.messages_before(turn)
         assert messages is not None
-        self._past.grow(group.history, messages)
+        self._branch.grow(group.history, messages)
         next_calls = [self._next_call(group, replay, turn) for replay in group.replays]
-        if self._past.is_answered(turn):
+        if self._branch.is_answered(turn):
             group.full_prompt_tokens = group.history.total_tokens
             for replay, (_, selection, prompt) in zip(group.replays, next_calls, strict=True):
                 replay.prompt = prompt
@@ -180,23 +180,23 @@ class Replays:
         previous_policy, selection = replay.previous or ("", None)
         # A selection of another policy is not continued.
         previous = selection if previous_policy == settings.policy else None
-        rendered = self._past.render_after(previous, history, settings)
+        rendered = self._branch.render_after(previous, history, settings)
         prompt = [(item, self._tokens(rendered, item)) for item in rendered.items]
-        output = self._past.output_of(turn)
+        output = self._branch.output_of(turn)
         usage = Usage.of_prompt(
             rendered.view.unbudgeted_tokens + rendered.tokens_after,
             _common_tokens(replay.prompt, prompt),
             output,
-            self._embedded_tokens(replay, rendered, is_answered=self._past.is_answered(turn)),
+            self._embedded_tokens(replay, rendered, is_answered=self._branch.is_answered(turn)),
         )
         full_usage = Usage.of_prompt(history.total_tokens, group.full_prompt_tokens, output)
         usage = usage.plus(_model_usage(rendered))
-        call = replayed_call(self._past, turn, rendered, usage, full_usage)
+        call = replayed_call(self._branch, turn, rendered, usage, full_usage)
         return call, rendered.selection, prompt
 
     def _tokens(self, rendered: RenderedCall, item: RenderedMessage) -> int:
         """Return the tokens of one message of a rendering. Cut arguments count as complete."""
-        head, *calls = self._past.fields_of(item.message)
+        head, *calls = self._branch.fields_of(item.message)
         if item.text is not None:
             text_tokens = rendered.view.counter.message({"content": item.text})
         else:
@@ -218,7 +218,7 @@ class Replays:
         latest = {history.last_user, history.last_assistant} - {-1}
         total = sum(history.text_tokens[message] for message in latest)
         for result in range(replay.embedded_results, len(history.results)):
-            size = len(self._past.text_of(history.results.message[result])) or 1
+            size = len(self._branch.text_of(history.results.message[result])) or 1
             share = min(1.0, RESULT_CHARACTERS / size)
             total += round(history.results.tokens[result] * share)
         if is_answered:
@@ -227,7 +227,7 @@ class Replays:
 
 
 def replayed_call(
-    past: BranchReplay, turn: int, rendered: RenderedCall, usage: Usage, full_usage: Usage
+    branch: BranchReplay, turn: int, rendered: RenderedCall, usage: Usage, full_usage: Usage
 ) -> ReplayedCall:
     """Return the call of a turn from a rendering of its history.
 
@@ -236,8 +236,8 @@ def replayed_call(
     """
     selection, history = rendered.selection, rendered.view.history
     complete = set(selection.complete)
-    recall_results = past.recall_results_at(turn)  # those that the answer repeats
-    record = past.record_at(turn)
+    recall_results = branch.recall_results_at(turn)  # those that the answer repeats
+    record = branch.record_at(turn)
     return ReplayedCall(
         turn=turn,
         messages=len(history),
@@ -250,13 +250,13 @@ def replayed_call(
         partial=to_runs(selection.partial),
         recall_results=recall_results,
         recall_results_complete=sum(result in complete for result in recall_results),
-        missing_results=missing_in(past, rendered, turn),
+        missing_results=missing_in(branch, rendered, turn),
         usage=usage,
         full_usage=full_usage,
         budget=rendered.budget,
         follows_miss=selection.follows_miss,
         model=record.model if record else "",
-        uses=len(past.used_at(turn)),
+        uses=len(branch.used_at(turn)),
     )
 
 

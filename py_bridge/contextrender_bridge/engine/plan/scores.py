@@ -22,8 +22,8 @@ LOG_ODDS: Final = -2.73
 
 
 @dataclass(frozen=True)
-class Density:
-    """The result score of each result, and the factors of the segment scores.
+class Scores:
+    """The scores of a call's results, and the factors of the scores of their segments.
 
     `overlap_latest` is each segment's overlap in words with the latest user and assistant messages,
     and `overlap_task` that with the first user message (docs/policies.md, Segment score).
@@ -81,7 +81,7 @@ class Density:
         return is_used
 
 
-def density_of(context: CallContext) -> Density:
+def scores_of(context: CallContext) -> Scores:
     """Return the scores for a call, as docs/policies.md defines them.
 
     The exponents were fitted on recorded sessions. A word of both latest messages counts once in a
@@ -93,13 +93,13 @@ def density_of(context: CallContext) -> Density:
     answer_words = set(tracking.answer_words)
     other_user_words = tuple(word for word in tracking.user_words if word not in answer_words)
     _, overlap_user = tracking.word_index.match(other_user_words)
-    scores = (
+    result_scores = (
         (1 + tracking.owned_counts.values) ** 0.4
         * (1 + tracking.use_counts.values) ** 0.6
         * ((1 + bm25_answer) * (1 + bm25_task)) ** 0.2
         / (turns_since_use(context) * np.maximum(context.costs, MIN_COST) ** 0.75)
     )
-    return Density(context, scores, overlap_answer + overlap_user, overlap_task)
+    return Scores(context, result_scores, overlap_answer + overlap_user, overlap_task)
 
 
 def worth_of(context: CallContext) -> Floats:
