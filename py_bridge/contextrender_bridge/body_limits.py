@@ -75,6 +75,7 @@ class BodyLimits:
             self._bytes_by_user -= request_bytes
 
     async def _receive_in_time(self, receive: Receive, deadline: float) -> Message:
+        """Return the next message. Raise InvalidRequest (408) if it does not arrive in time."""
         seconds = deadline - asyncio.get_running_loop().time()
         try:
             return await asyncio.wait_for(receive(), min(self._max_pause, max(seconds, 0)))
@@ -83,6 +84,7 @@ class BodyLimits:
             raise InvalidRequest(sentence, code="request_timeout", status=408) from None
 
     def _check_total(self, user: str) -> None:
+        """Raise InvalidRequest (503) if all users, or this one, have too many bytes in flight."""
         max_total = MAX_BODIES * self.max_bytes
         user_bytes, total = self._bytes_by_user[user], self._bytes_by_user.total()
         if user_bytes > max_total / 2 or total > max_total:

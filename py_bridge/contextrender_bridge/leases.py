@@ -60,6 +60,7 @@ def _remove(lease: Path) -> None:
 
 
 def _start_by_ps(pid: int) -> str:
+    """Return the time at which a process started, by the command `ps`; empty if it has ended."""
     process = subprocess.run(
         ["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
     )

@@ -109,6 +109,7 @@ class Guard:
     def _is_from_other_site(
         self, scope: Scope, headers: MutableMapping[bytes, bytes], host: str
     ) -> bool:
+        """Return whether, by the browser's headers, another site's page sent the request."""
         origin = headers.get(b"origin")
         if origin is None:
             is_other = headers.get(b"sec-fetch-site") in _OTHER_SITES
@@ -117,6 +118,7 @@ class Guard:
         return origin_host != host and origin_host not in self._allowed_hosts
 
     def _is_known_host(self, host: str) -> bool:
+        """Return whether a `Host` names this machine or is in the setting `allowed_hosts`."""
         if not (match := _HOST.fullmatch(host)):
             return False
         name = match[1].strip("[]")

@@ -148,6 +148,7 @@ def fit_texts(
     """
 
     def render(history: Sequence[Json]) -> Sequence[Json]:
+        """Return the messages to show, or `history` itself if all are shown."""
         chat = [_with_role(history, number, instructions) for number in range(len(history))]
         rendered = planner.render(chat, session=session, dialect="observations")
         if rendered is None:

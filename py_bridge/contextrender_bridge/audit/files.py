@@ -201,6 +201,7 @@ def _run_of_request(value: Json, name: str) -> _RequestRun | None:
 
 
 def _add_messages(run: RecordedRun, request: Json) -> None:
+    """Add a request's system prompt and messages, of chat completions or of Anthropic's API."""
     dialect = "messages" if request.get("system") or _has_blocks(request["messages"]) else "chat"
     system = request.get("system")
     if isinstance(system, str):
@@ -211,6 +212,7 @@ def _add_messages(run: RecordedRun, request: Json) -> None:
 
 
 def _add_response(run: RecordedRun, response: Mapping[str, object]) -> None:
+    """Add the answer in a response of any of the three request formats."""
     run.model = run.model or str(response.get("model") or "")
     for choice in items(response.get("choices"))[:1]:
         run.add("chat", dict(mapping(mapping(choice).get("message"))))
@@ -225,6 +227,7 @@ def _is_message(value: object) -> bool:
 
 
 def _has_blocks(messages: list[Json]) -> bool:
+    """Return whether messages have content blocks that only Anthropic's API has."""
     return any(
         mapping(block).get("type") in BLOCKS
         for message in messages

@@ -106,6 +106,7 @@ def _runs(path: Path, audit_input: AuditInput) -> Iterator[RecordedRun]:
 
 
 def _message(row: sqlite3.Row, audit_input: AuditInput) -> Json:
+    """Return the chat message in a row."""
     message: Json = {"role": row["role"], "content": _content(row["content"], audit_input)}
     if row["role"] == "tool":
         message["tool_call_id"] = str(row["tool_call_id"])
@@ -121,6 +122,7 @@ def _chat_call(call: Mapping[str, Any]) -> Json:
 
 
 def _content(text: str | None, audit_input: AuditInput) -> Any:
+    """Return a message's content, which is a text, or JSON after the mark `ENCODED`."""
     return (
         _decode_json(text[len(ENCODED) :], audit_input)
         if text and text.startswith(ENCODED)
@@ -129,6 +131,7 @@ def _content(text: str | None, audit_input: AuditInput) -> Any:
 
 
 def _decode_json(text: str | None, audit_input: AuditInput) -> Any:
+    """Return the value of a JSON text. Count damaged texts, and return None for them."""
     try:
         return json.loads(text) if text else None
     except (ValueError, RecursionError):

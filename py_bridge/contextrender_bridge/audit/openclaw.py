@@ -48,6 +48,7 @@ def _events(rows: Iterable[sqlite3.Row], audit_input: AuditInput) -> Iterator[Js
 
 
 def _unpacked(packed: bytes) -> bytes:
+    """Return the text of a compressed event; empty if it is damaged."""
     import zstandard
 
     try:

@@ -104,6 +104,7 @@ def _messages_in_files(storage: Path, audit_input: AuditInput) -> Iterator[Store
 
 
 def _read_json(path: Path, audit_input: AuditInput) -> Json:
+    """Return the object in a JSON file; empty, and recorded as unreadable, if that fails."""
     audit_input.counts["files"] += 1
     try:
         return next(audit_input.parsed(path.read_bytes()), {})

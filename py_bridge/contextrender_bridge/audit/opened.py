@@ -119,6 +119,7 @@ def _sessions_in(
 
 
 def _uploaded(runs: Sequence[RecordedRun]) -> UploadedSession:
+    """Return a session to upload, with its diagnosis and its export."""
     opened = OpenedSession(runs)
     return UploadedSession(
         runs[0].task,

@@ -86,6 +86,7 @@ def _id(span: Json, kind: str) -> str:
 
 
 def _messages(span: Json, kind: str) -> list[Any]:
+    """Return a span's `input` or `output` messages, which may be a list or its JSON text."""
     value = span["attributes"].get(f"gen_ai.{kind}.messages")
     if isinstance(value, str):
         try:

@@ -74,6 +74,7 @@ def _span_function(provider: Any) -> StartSpan:
 
     @contextmanager
     def start(name: str, attributes: Attributes, parent: str) -> Iterator[None]:
+        """Run the block in a span. `parent` is a `traceparent` header, or empty."""
         parent_context = reader.extract({"traceparent": parent}) if parent else None
         with tracer.start_as_current_span(
             name,

@@ -110,6 +110,7 @@ def _dollars_per_million(price: Price) -> dict[str, float]:
 
 
 def _price_line(price: Price) -> str:
+    """Return a line with the dollars per million tokens of each kind."""
     dollars = {kind: f"{amount:,.2f}" for kind, amount in _dollars_per_million(price).items()}
     return (
         f"  $ per million tokens: input {dollars['uncached']}, cached {dollars['cache_read']}, "

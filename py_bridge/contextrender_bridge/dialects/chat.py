@@ -267,6 +267,7 @@ def _is_ascii(value: object) -> bool:
 
 
 def _canonical_calls(calls: Any, position: int) -> list[Json] | None:
+    """Return the canonical calls of the message at `position`; None if any call is invalid."""
     if not isinstance(calls, list):
         return None
     canonical = [_canonical_call(call, generated_id(position, n)) for n, call in enumerate(calls)]

@@ -424,6 +424,7 @@ def _ids_in(blocks: Sequence[Any]) -> list[object]:
 
 
 def _call(block: Mapping[str, Any], default_id: str) -> Json:
+    """Return the canonical call of a block. It has `default_id` if the block has no id."""
     arguments = json.dumps(block.get("input"), ensure_ascii=False)
     function = {"name": clean_text(block["name"]), "arguments": clean_text(arguments)}
     call_id = clean_text(block.get("id") or default_id)

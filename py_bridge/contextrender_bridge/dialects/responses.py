@@ -356,6 +356,7 @@ def _output_with(item: Mapping[str, Any], text: str) -> Any:
 
 
 def _call(item: Mapping[str, Any], default_id: str) -> Json:
+    """Return the canonical call of an item. It has `default_id` if the item has no call id."""
     id = clean_text(_call_id(item) or default_id)
     if item["type"] in _SHELLS:
         arguments = clean_text(json.dumps(item[_SHELLS[item["type"]]]))

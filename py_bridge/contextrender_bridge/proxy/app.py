@@ -97,6 +97,7 @@ class Proxy:
         await self.histories.client.close()
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one of the proxy's own endpoints or a model call, or forward any other request."""
         is_trusted = await self._trust(scope, Target.of(scope["path"]))
         request = Request.of(scope, self.settings)
         if not request.url:

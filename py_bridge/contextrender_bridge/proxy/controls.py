@@ -139,6 +139,7 @@ def _is_on(values: Mapping[str, str], name: str) -> bool:
 
 
 def _names(values: Mapping[str, str], name: str, default: frozenset[str]) -> frozenset[str]:
+    """Return the names in a header, or the default without one. Raise InvalidControl."""
     text = values.get(f"x-contextrender-{name}")
     try:
         return as_patterns(text) if text else default

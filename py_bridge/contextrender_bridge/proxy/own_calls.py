@@ -101,6 +101,7 @@ def is_side_call(body: Mapping[str, Any]) -> bool:
 
 
 def _items(body: Mapping[str, Any]) -> Sequence[Any]:
+    """Return a request's items; empty if they are no list."""
     for key in ("messages", "input"):
         items = body.get(key)
         if isinstance(items, list):

@@ -191,6 +191,7 @@ def first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:
 
 
 def _passed_on(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """Return the headers, in lower case, without those of one connection only (RFC 9110, 7.6.1)."""
     lowered = [(name.lower(), value) for name, value in headers]
     hop_by_hop = {
         token.strip().lower()

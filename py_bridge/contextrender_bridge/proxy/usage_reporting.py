@@ -178,6 +178,7 @@ class UsageNotes:
         task.add_done_callback(self._reports.discard)
 
     async def _send(self, call: ProxiedCall, usage_report: Mapping[str, Any]) -> None:
+        """Send a call's usage to the service. Only log a failure: the agent has its answer."""
         fields = {
             "session": call.session,
             "branch": call.conversation.branch,

@@ -194,6 +194,7 @@ class Runtime:
         name, answers, walker_class = run.name, run.answers, self.walkers[run.name]
 
         def send_reply(report: object) -> None:
+            """Send a report as the only reply, unless an earlier attempt has sent one."""
             if not run.early_reports and run.send_early:
                 run.early_reports.append(report)
                 self.on_reports(name, run.early_reports)

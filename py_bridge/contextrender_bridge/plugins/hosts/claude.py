@@ -112,6 +112,7 @@ def _settings() -> Json:
 
 
 def _read(path: Path) -> Json:
+    """Return the object in a JSON file; empty if there is none that can be read."""
     try:
         value = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError):

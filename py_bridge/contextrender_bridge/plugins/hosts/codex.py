@@ -150,6 +150,7 @@ def _config() -> Path:
 
 
 def _text(path: Path) -> str:
+    """Return a file's text, empty if there is no file. Raise CommandError if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:

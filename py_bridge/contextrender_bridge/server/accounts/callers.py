@@ -186,6 +186,7 @@ class Callers:
         return self._bearer(self.tokens.read(cookie, CONSOLE))
 
     def _is_first_use(self, code: Claims) -> bool:
+        """Record the use of a code, and return whether it is the first one."""
         with self.counts.transaction() as file:
             file.execute("DELETE FROM codes WHERE expires < ?", (time.time() - LEEWAY_SECONDS,))
             row = (code.id, code.expires)
@@ -199,6 +200,7 @@ class Callers:
         return user if user.generation == claims.generation else None
 
     def _user(self, id: str) -> Caller | None:
+        """Return the user with this id, from Jac's table of users; None if there is none."""
         rows = self._store.read(
             "SELECT root_id, status, identities, profile FROM identity_users WHERE user_id = ?",
             (id,),

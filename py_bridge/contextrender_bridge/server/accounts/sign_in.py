@@ -153,6 +153,7 @@ class SignIn:
         return await self._identify(lambda: self._accounts.caller(token))
 
     def _cookie_response(self, request: Request, caller: Caller) -> Response:
+        """Return a reply that sets the cookie and has the user's name and the proof."""
         cookie, proof = self._accounts.console_sign_in(caller)
         reply = json_response(encode({"user": caller.name, "proof": proof}))
         reply.headers["cache-control"] = "no-store"

@@ -124,6 +124,7 @@ def _check_address(host: str, port: int, data: Path) -> None:
 
 
 def _print_ready(url: str, data: Path) -> None:
+    """Print the server's address, and to a terminal also a link that signs in to the console."""
     print(f"ContextRender is ready at {url} (data in {data.resolve()})", flush=True)
     # The link signs in, so it is printed for a person at a terminal and not into a log.
     if sys.stdout.isatty():
