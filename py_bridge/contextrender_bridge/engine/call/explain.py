@@ -1,4 +1,4 @@
-"""The reasons why a rendering shows each result or not, and the uses behind its reuse score.
+"""The reasons why a rendering shows each result or not, and the uses that its reuse score counts.
 
 Long because a result's row needs the decision on it, which needs the whole rendering.
 """

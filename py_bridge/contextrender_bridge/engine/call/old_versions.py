@@ -9,24 +9,27 @@ from contextrender_bridge.engine.history.token_tracking import TextOf
 def old_versions_used(history: History, message: int, text_of: TextOf) -> dict[int, int]:
     """Return the results of which a message used an old version, and the turn of the first edit.
 
-    The message used a value that the result has only in lines which edits before the message had
-    replaced, and that no newer result of the file has.
+    A message used an old version of a result if it used a value that is neither in the result's
+    lines without those that edits before the message had replaced, nor in a newer result of the
+    same file.
     """
-    values: dict[int, set[str]] = {}
+    used_values: dict[int, set[str]] = {}
     for use in uses_of(history, message):
-        values.setdefault(use.result, set()).update(use.values)
+        used_values.setdefault(use.result, set()).update(use.values)
     edit_turns: dict[int, int] = {}
     positions = history.results.message
-    for result, used_values in values.items():
+    for result, values in used_values.items():
         edits = history.edits_since(result, message)
         if not edits:
             continue
         text = text_of(positions[result])
-        current_text, end = "", 0
+        unchanged_text, end = "", 0
         for start, stop in replaced_ranges(text, edits, is_file=True):
-            current_text, end = current_text + text[end:start], stop
+            unchanged_text += text[end:start]
+            end = stop
+        unchanged_text += text[end:]
         newer = history.files.newer_results(result, history.results_before(message))
-        texts = [current_text + text[end:], *(text_of(positions[later]) for later in newer)]
-        if without_visible(used_values, texts):
+        newer_texts = [text_of(positions[later]) for later in newer]
+        if without_visible(values, [unchanged_text, *newer_texts]):
             edit_turns[result] = history.turns[edits[0].position]
     return edit_turns

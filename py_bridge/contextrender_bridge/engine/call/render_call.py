@@ -105,7 +105,7 @@ class RenderedCall:
 
     @property
     def omitted(self) -> list[int]:
-        """The positions of the results that are not shown in their own place."""
+        """The positions of the results that are not shown at their own position."""
         positions, in_prompt = self.view.history.results.message, self.selection.shown_results
         return [position for r, position in enumerate(positions) if r not in in_prompt]
 

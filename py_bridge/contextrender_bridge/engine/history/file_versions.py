@@ -300,7 +300,7 @@ def _patch_edits(call: Call, path: str, patch: str) -> Iterator[FileEdit]:
             (removed if line[0] == "-" else added).setdefault(path, set()).add(line[1:].strip())
     for name in dict.fromkeys((*removed, *added)):
         before, after = frozenset(removed.get(name, ())), frozenset(added.get(name, ()))
-        # A line that the patch removes and adds, for example at another place, is not replaced.
+        # A line that the patch removes and adds, for example at another position, is not replaced.
         yield FileEdit(call, name, removed=before - after, added=after)
 
 

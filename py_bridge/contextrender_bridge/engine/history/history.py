@@ -204,10 +204,10 @@ class History:
     def calls_of(self, results: Iterable[int]) -> list[tuple[int, int]]:
         """Return `call_of` for each of several results."""
         events, messages = self.results.call_event, self.results.call_message
-        places = ((events[result], messages[result]) for result in results)
+        calls = ((events[result], messages[result]) for result in results)
         return [
             (message, event - self.first_events[message] - 1) if event != NO_CALL else (-1, -1)
-            for event, message in places
+            for event, message in calls
         ]
 
     def edits_since(self, result: int, messages: int) -> list[FileEdit]:
@@ -355,8 +355,8 @@ class History:
         call = self._close_call(event.call_id)
         if call:
             self._latest_result[call.hash] = len(results)
-            place = call.message, call.event - self.first_events[call.message] - 1
-            self.files.add_result(len(results), place, event.text)
+            number = call.event - self.first_events[call.message] - 1
+            self.files.add_result(len(results), (call.message, number), event.text)
         self.names[self.events] = self.names[call.event] if call else intern(event.name)
         results.message.append(position)
         results.event.append(self.events)

@@ -42,7 +42,7 @@ _BY_SEGMENT: Final = ("segment_end", "segment_tokens", "segment_result")
 
 
 def earlier_history(full_history: History, messages: int) -> History:
-    """Return the history as it was after its first `messages` messages, for reading alone.
+    """Return the history as it was after its first `messages` messages. Do not add to it.
 
     All texts of `full_history` must be in memory, and its reuse must be a `RememberingReuse`.
     """
@@ -97,7 +97,7 @@ class RememberingTracking(Tracking):
     def at(
         self, history: "History", messages: int, originals: Originals, counter: TokenCounter
     ) -> Tracking:
-        """Return the tracking of a history's first `messages` messages, for reading alone.
+        """Return the tracking of a history's first `messages` messages. Do not add to it.
 
         The history is the tracked one or an earlier state of it. The returned tracking is valid
         until the next call of this method.

@@ -71,7 +71,7 @@ class RememberingReuse(ReuseIndex):
 
 
 class EarlierReuse(ReuseIndex):
-    """An index as it was earlier, for reading alone.
+    """An index as it was earlier. Do not add to it.
 
     `result_counts` has, for each value, the number of results that contain it. `matched_values` and
     `matched_results` have the value and the result of each match.

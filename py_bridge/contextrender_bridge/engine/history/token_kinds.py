@@ -67,7 +67,7 @@ class TokenKinds:
         self._kind_of_token.extend([numbers.setdefault(kind, len(numbers)) for kind in kinds])
 
     def first(self, count: int) -> "TokenKinds":
-        """Return the kinds of the first `count` tokens, for reading alone."""
+        """Return the kinds of the first `count` tokens. Do not add to it."""
         kinds = TokenKinds()
         kinds._kind_numbers = self._kind_numbers
         kinds._kind_of_token = self._kind_of_token.first(count)

@@ -1,4 +1,4 @@
-"""Text embeddings behind one small interface. Relevance and redundancy are cosines of them.
+"""The embedders of texts. Relevance and redundancy are cosines of their vectors.
 
 The offline embedder is WordLlama's token vectors, which its wheel contains.
 """

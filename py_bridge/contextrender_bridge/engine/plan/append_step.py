@@ -69,11 +69,11 @@ def first_new(context: CallContext, previous: Selection) -> int:
 
 
 def _is_large(builder: SelectionBuilder, result: int) -> bool:
-    """Return whether a new result is too large to be shown complete.
+    """Return whether a new result is too large to be shown complete (docs/policies.md).
 
-    A result is too large above the newest results' share of the free tokens. A small or needed one
-    is not too large below it. Any other one may have at most a share of the budget, and at most
-    half of the remaining tokens or a small share of the free ones (docs/policies.md).
+    Any result is too large above the newest results' share of the free tokens. Below that, a small
+    or needed result is not too large. Any other result may have `MAX_LARGE_SHARE` of the budget, if
+    that is within half of the remaining tokens or `MIN_LARGE_SHARE` of the free tokens.
     """
     size = builder.context.sizes[result]
     limit = builder.context.view.parameters.newest_share * builder.free_tokens

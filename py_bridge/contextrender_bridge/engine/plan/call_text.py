@@ -47,7 +47,7 @@ def select_text(context: CallContext, before: TextSelection = ALL_TEXT) -> TextS
     """Return the text selection `before` if its size is right, otherwise a new one.
 
     The size is right if it is at most `CAP` of the budget, and at least `RETURN` of the budget.
-    Below that, dropped text has room again; the selection of all text cannot be too small.
+    Below that, dropped text fits again. The selection of all text cannot be too small.
     """
     total, budget = int(sizes_of(before, context).sum()), context.view.budget
     lower_limit = RETURN * budget if before != ALL_TEXT else 0
@@ -56,7 +56,7 @@ def select_text(context: CallContext, before: TextSelection = ALL_TEXT) -> TextS
 
 
 def min_budget_for_users(context: CallContext) -> float:
-    """Return the smallest budget that has room for every user message, cut to `MIN_TOKENS`."""
+    """Return the smallest budget within which every user message fits, cut to `MIN_TOKENS`."""
     user_tokens = context.text_tokens[_are_users(context)]
     return float(np.minimum(user_tokens, MIN_TOKENS).sum()) / CAP
 

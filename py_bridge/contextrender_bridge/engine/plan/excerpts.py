@@ -222,13 +222,13 @@ class ExcerptBuilder:
         return False
 
     def _segments_with(self, result: int, ids: Ids) -> list[int]:
-        """Return the first segment of a result with each of these tokens, in order."""
+        """Return the segments of a result in which one of these tokens occurs first, in order."""
         tracking = self._tracking
         first, stop = self._first_segment[result], self._first_segment[result + 1]
         result_ids = tracking.ids_of_segments(first, stop)
-        distinct_ids, places = np.unique(result_ids, return_index=True)
-        places = places[np.isin(distinct_ids, ids)] + int(tracking.segment_ids_at.values[first])
-        segments = np.searchsorted(tracking.segment_ids_at.values, places, side="right") - 1
+        distinct_ids, indexes = np.unique(result_ids, return_index=True)
+        indexes = indexes[np.isin(distinct_ids, ids)] + int(tracking.segment_ids_at.values[first])
+        segments = np.searchsorted(tracking.segment_ids_at.values, indexes, side="right") - 1
         return [int(segment) for segment in np.unique(segments)]
 
     def _best_first(self, first: int, gains: Floats) -> Iterator[int]:
@@ -240,7 +240,7 @@ class ExcerptBuilder:
         """
         by_first_gain = _largest_first(gains)
         next_bound, next_index = next(by_first_gain)
-        # Segments whose gain was computed again, each behind the negative of that gain.
+        # Segments whose gain was computed again, each with the negative of that gain before it.
         heap: list[tuple[float, int]] = []
         while heap or next_bound > 0:
             if not heap or next_bound >= -heap[0][0]:

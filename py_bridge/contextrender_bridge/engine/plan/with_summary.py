@@ -170,7 +170,7 @@ def _place_in_user_message(
 ) -> _Placement | None:
     """Return the placement of a summary in the latest covered user message that is budgeted.
 
-    The summary replaces the message's text if that was dropped; otherwise it is behind the text.
+    The summary replaces the message's text if that was dropped; otherwise it follows the text.
     Return None if there is no such message.
     """
     covered_user_messages = [

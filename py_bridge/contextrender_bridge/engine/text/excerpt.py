@@ -17,6 +17,7 @@ _MIN_TOKENS = 24
 """Below this limit an excerpt is the plain beginning of the text."""
 
 _MAX_VALUES = 400
+"""The most needed values that are searched for, the longest first."""
 
 
 def excerpt(
@@ -37,15 +38,17 @@ def excerpt(
         return counter.cut(text, max(0, limit))
     pieces = [match.span() for match in _PIECE.finditer(text)]
     selection = _PieceSelection(text, pieces, counter)
+    from_start, from_end = range(len(pieces)), reversed(range(len(pieces)))
     remaining_tokens = limit - 2 * _GAP_TOKENS
-    remaining_tokens -= selection.add(range(len(pieces)), remaining_tokens // 2)
+    remaining_tokens -= selection.add(from_start, remaining_tokens // 2)
     with_values = _pieces_with_values(text, pieces, needed_values)
     remaining_tokens -= selection.add(with_values, remaining_tokens // 2, _GAP_TOKENS)
-    selection.add(reversed(range(len(pieces))), remaining_tokens)
+    selection.add(from_end, remaining_tokens)
+    # The joined text may have more tokens than its pieces, so drop the last selected ones.
     while selection.tokens_by_piece:
-        result = selection.join()
-        if counter.text(result) <= limit:
-            return result
+        joined_text = selection.join()
+        if counter.text(joined_text) <= limit:
+            return joined_text
         selection.tokens_by_piece.popitem()
     return counter.cut(text, limit)
 

@@ -59,8 +59,8 @@ class TokenCounter:
         """Count the tokens of `text`: exactly tiktoken's for texts up to `PIECE_CHARS` characters.
 
         A longer text is counted in pieces, which end where a token surely ends: before a line break
-        or before a word behind a space. So the sum is tiktoken's, too. Only a text of `PIECE_CHARS`
-        characters without such a place may count a few tokens more. A lone surrogate counts as
+        or before a space and a word. So the sum is tiktoken's, too. Only a text of `PIECE_CHARS`
+        characters without such a position may count a few tokens more. A lone surrogate counts as
         U+FFFD.
         """
         if len(text) <= PIECE_CHARS:
