@@ -277,7 +277,8 @@ export interface DegreeView {
 }
 
 /**
- * An edge of a node. `id`, `end` and `label` are those of the other node; `values` are the first values of a Reuse edge.
+ * An edge of a node. `id` and `label` are those of the other node, and `end` is the name of its type. `values` are the first
+ * values of a Reuse edge.
  */
 export interface EdgeView {
   kind: string;
@@ -725,7 +726,10 @@ export interface GraphView {
   edges: ReuseView[];
 }
 
-/** The figures of a policy at every call. Costs are cumulative. */
+/**
+ * The figures of a policy at every call. `prompt` and `full` are the prompt tokens with it and with the full history. `cost` and
+ * `full_cost` are dollars, each with all calls before.
+ */
 export interface SavingsColumns {
   prompt: number[];
   full: number[];

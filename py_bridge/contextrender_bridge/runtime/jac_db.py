@@ -90,6 +90,7 @@ class OperatorMemory(PersistentMemory):
         """Yield the root of each user."""
         for (owner,) in self._store.read("SELECT DISTINCT owner FROM nodes"):
             root = self._store.uuid(owner)
+            # The memory of a user always has the user's root, under the user's id.
             yield self._of(root).__mem__[root].archetype
 
     def find(self, ids: Any, filter: Any = None) -> Generator[Anchor, None, None]:

@@ -101,7 +101,9 @@ class RequestMemory(TieredMemory):
         without_node = self._changes.deleted_nodes.keys() | self._looked_up
         unread = [id for id in ids if id not in anchors and id not in without_node]
         if unread:
-            owner = self.owner or unread[0]
+            owner = (
+                self.owner or unread[0]
+            )  # Without an owner only roots are read, which own themselves.
             for id in self._keep_nodes(self.store.nodes(owner, unread), owner):
                 anchors[id] = self.__mem__[id]
         return anchors
@@ -116,14 +118,14 @@ class RequestMemory(TieredMemory):
         self._looked_up.update(id for id in requested if id not in anchors)
         return [anchors[id].archetype for id in requested if id in anchors]
 
-    def load(self, hubs: Sequence[UUID]) -> None:
+    def load(self, ids: Sequence[UUID]) -> None:
         """Load nodes together with their edges, using one read."""
         assert self.owner is not None
-        nodes, edges = self.store.nodes_with_edges(self.owner, hubs)
+        nodes, edges = self.store.nodes_with_edges(self.owner, ids)
         removed = self._changes.deleted_nodes
         new = [row for row in nodes if row[0] not in self.__mem__ and row[0] not in removed]
         group = self._keep_nodes(new, self.owner)
-        self._looked_up.update(hubs)
+        self._looked_up.update(ids)
         self._fill_edge_lists(group, edges)
 
     def detach(self, ids: Iterable[UUID]) -> NodesById:
@@ -136,7 +138,7 @@ class RequestMemory(TieredMemory):
             row = self._changes.nodes.get(id)
             if row is not None and id in self.__mem__:
                 anchor = self.__mem__.pop(id)
-                anchor.edges = []
+                anchor.edges = []  # `adopt` reads them again, as other requests may change them.
                 nodes[id] = anchor, row
             elif id in self._looked_up:
                 nodes[id] = None
@@ -437,9 +439,9 @@ def nodes_at(ids: Iterable[UUID]) -> list[object]:
     return CURRENT.get().nodes(ids)
 
 
-def load_ahead(hubs: Sequence[UUID]) -> None:
+def load_ahead(ids: Sequence[UUID]) -> None:
     """Load nodes together with their edges, using one read."""
-    CURRENT.get().load(hubs)
+    CURRENT.get().load(ids)
 
 
 @lru_cache(1_000)

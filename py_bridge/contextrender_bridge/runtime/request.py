@@ -57,7 +57,7 @@ class SessionLease:
         self._memory = CURRENT.get()
         self._locks = ExitStack()
         self._released = False
-        self._memory.on_end.enter_context(self)
+        self._memory.on_end.enter_context(self)  # This locks the session until the request ends.
         # A write of the request fails if the session has changed since it was read.
         self._memory.require_unchanged(self.id)
         self.cached = WORKING_SET.get(self.place)
@@ -73,7 +73,7 @@ class SessionLease:
 
     def release(self) -> None:
         """Release the lock before the request ends. The session must be unchanged."""
-        self._memory.all_stored = False
+        self._memory.all_stored = False  # The request still needs its nodes, so do not detach them.
         self.__exit__(None, None, None)
         self._released = True
 
@@ -130,7 +130,8 @@ def delete_unread(mark: UUID, ids: Iterable[UUID]) -> None:
     memory.require_unchanged(mark)
     wrote = memory.wrote  # These writes do not store the state of a session.
     # Delete in the order of each table on disk: edges by their nodes' ids, nodes as inserted. Then
-    # a slice changes few pages. If one slice has all nodes, it deletes their edges in one write.
+    # a slice changes few pages. If there is only one slice, its edges are deleted in the same write
+    # as its nodes.
     for slice in batched(sorted(doomed), NODES_PER_DELETION):
         memory.delete_edges_at(slice)
         if len(doomed) > NODES_PER_DELETION:
@@ -215,6 +216,7 @@ def register_hooks() -> None:
     if plugin_manager.is_registered(Hooks):
         return
     plugin_manager.register(Hooks, name="contextrender-runtime")
+    # A hook that only jaclang implements needs no plugin manager.
     for name, hook in vars(plugin_manager.hook).items():
         if hook._firstresult and len(hook.get_hookimpls()) == 1:
             _call_directly(name, hook)

@@ -189,6 +189,7 @@ class PendingChanges:
         for anchor, row in zip(anchors, encode_edges(anchors), strict=True):
             if anchor.id not in self.edges or self.edges[anchor.id][1] != row:
                 changed.append((anchor, row))
+        # The row of an edge without fields is None. Such an edge is written with NULL as its data.
         packed = iter(rows.pack_all([row for _, row in changed if row is not None]))
         for anchor, row in changed:
             self._check_owner(anchor.root)

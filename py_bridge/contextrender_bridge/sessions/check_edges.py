@@ -244,6 +244,7 @@ class _EdgeCheck:
             kind: Kind = "corrupted" if edge in self.edges else "missing"
             yield self._nodes.finding(kind, message, edge=edge, row=row)
         self._expected |= uses.keys()
+        # The events before the first damaged one have no other reuse edges than these.
         for id in ids[info.fork_events : self._nodes.intact[info.number]]:
             self._checked[id] = f"the texts of branch {info.number}"
 

@@ -36,7 +36,7 @@ class SessionLocks:
     _guard_of_folders: ClassVar = threading.Lock()
 
     def __init__(self) -> None:
-        """Create locks between the threads of this process alone."""
+        """Create locks between the threads of this process. `shared` adds a folder's lock file."""
         self._guard = threading.Lock()
         self._by_name: dict[str, tuple[threading.Lock, int]] = {}
         self._folder: Path | None = None

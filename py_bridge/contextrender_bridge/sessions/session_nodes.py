@@ -34,19 +34,20 @@ def nodes_of(store: Store, owner: UUID, session: UUID) -> set[UUID]:
 def undeleted_nodes(store: Store, owner: UUID, removal: UUID) -> set[UUID]:
     """Return the ids of the nodes that may remain of a session whose deletion is not finished.
 
-    `removal` is the id of the deletion's node. Return an empty set if that cannot be read.
+    `removal` is the id of the deletion's node. Return an empty set if that is missing or cannot be
+    read.
     """
-    for _, _, _, data in store.nodes(owner, [removal]):
-        try:
-            fields = rows.read(data)[1]
-            other_ids = {UUID(id) for id in fields["other_ids"]}
-            session = session_id_of(owner, fields["key"])
-        except (ValueError, KeyError, TypeError, AttributeError):
-            break
-        parts = store.ids_between(owner, *ids_of_session(session))
-        stands_for = store.kinds.number("nodes.edges", "StandsFor")
-        return {*parts, *other_ids, *store.sources(owner, parts, stands_for)}
-    return set()
+    try:
+        ((_, _, _, data),) = store.nodes(owner, [removal])
+        fields = rows.read(data)[1]
+        other_ids = {UUID(id) for id in fields["other_ids"]}
+        session = session_id_of(owner, fields["key"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return set()
+    parts = store.ids_between(owner, *ids_of_session(session))
+    # Result summaries have ids of their own. Their edges `StandsFor` lead to results.
+    stands_for = store.kinds.number("nodes.edges", "StandsFor")
+    return {*parts, *other_ids, *store.sources(owner, parts, stands_for)}
 
 
 def count_branches(ids: Iterable[UUID]) -> int:

@@ -302,7 +302,8 @@ class Store(ABC):
 
         They are older than the place `before`; None begins with the newest of all.
         """
-        number, id = before or (float("inf"), owner)
+        any_id = owner  # No node has the number infinity, so the id makes no difference.
+        number, id = before or (float("inf"), any_id)
         rows = self.read(
             "SELECT id FROM nodes WHERE owner = ? AND kind = ? AND listed IS NOT NULL "
             "AND (listed, id) < (?, ?) "

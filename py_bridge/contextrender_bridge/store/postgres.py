@@ -134,7 +134,7 @@ class PostgresStore(Store):
             connection.cursor() as cursor,
         ):
             yield cursor
-            start_timer()
+            start_timer()  # It limits the commit, which comes next.
 
     @contextmanager
     def _write_connection(self) -> Iterator[tuple[psycopg.Connection[Any], Callable[[], None]]]:

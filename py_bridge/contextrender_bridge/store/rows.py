@@ -62,6 +62,7 @@ _DICTIONARY = zstandard.ZstdCompressionDict(
 _DICTIONARY.precompute_compress(level=_LEVEL)
 
 _DECOMPRESSORS = threading.local()
+"""A decompressor of each thread, as the attribute `decompressor`."""
 _IDLE_COMPRESSORS: list[zstandard.ZstdCompressor] = []
 """Compressors that no thread uses now. They are shared by all threads, because each one uses some
 megabytes after a large row."""
@@ -82,9 +83,9 @@ def _compress(data: bytes) -> bytes:
 
 
 def _decompress(data: bytes) -> bytes:
-    decompressor = vars(_DECOMPRESSORS).get("tool")
+    decompressor = getattr(_DECOMPRESSORS, "decompressor", None)
     if decompressor is None:
-        decompressor = _DECOMPRESSORS.tool = zstandard.ZstdDecompressor(_DICTIONARY)
+        decompressor = _DECOMPRESSORS.decompressor = zstandard.ZstdDecompressor(_DICTIONARY)
     return bytes(decompressor.decompress(data))
 
 

@@ -70,6 +70,7 @@ class WriteAheadLog:
         self._index = self._index_path.open("rb", buffering=0)
         self._identities = file_identity(self._log_path), file_identity(self._index_path)
         self._largest_index = 0
+        """The size of the index in bytes, when it was largest. SQLite never makes it smaller."""
         self._last_write: tuple[Index | None, int] | None = None
         """The index and the time of the log's last change, in ns, after the last transaction."""
         self._damaged_file: Path | None = None
@@ -120,7 +121,10 @@ class WriteAheadLog:
         self._last_write = self._read_index(), self._log_change_time()
 
     def can_be_saved(self) -> bool:
-        """Return whether index and log are undamaged, so that SQLite may copy the log's pages."""
+        """Return whether index and log are undamaged, so that SQLite may copy the log's pages.
+
+        If damage was found before, check every frame: if all are right, nothing is lost.
+        """
         if self._damaged_file is None:
             return True
         index = self._read_index()
