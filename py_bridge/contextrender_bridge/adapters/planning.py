@@ -74,11 +74,7 @@ class Planner:
         self, messages: Sequence[Json], *, session: str | None = None, dialect: str = "chat"
     ) -> RenderedHistory | None:
         """Return the rendered history of chat messages, or None if it is unchanged."""
-        fit = self.fit(messages, session=session, dialect=dialect)
-        if not fit.changed or fit.plan is None:
-            return None
-        transcript = cast("ChatTranscript | ObservationTranscript", fit.transcript)
-        return RenderedHistory(fit.plan, transcript.positions)
+        return rendered_history(self.fit(messages, session=session, dialect=dialect))
 
     def fail_open(self, render: Callable[[T], T], history: T) -> T:
         """Return `render(history)`, or `history` itself if `render` raises an exception.
@@ -135,6 +131,14 @@ class RenderedHistory:
             return RemainingMessage(shown_calls, "", is_unchanged=False) if shown_calls else None
         is_unchanged = text is None and len(shown_calls) == calls
         return RemainingMessage(shown_calls, text, is_unchanged)
+
+
+def rendered_history(fit: RenderedRequest) -> RenderedHistory | None:
+    """Return the rendered history of chat messages, or None if it is unchanged."""
+    if not fit.changed or fit.plan is None:
+        return None
+    transcript = cast("ChatTranscript | ObservationTranscript", fit.transcript)
+    return RenderedHistory(fit.plan, transcript.positions)
 
 
 def fit_texts(

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar
 
 from smolagents import ChatMessage, MessageRole, MultiStepAgent
 
-from contextrender_bridge.adapters.planning import Planner, RenderedHistory
+from contextrender_bridge.adapters.planning import Planner, RenderedHistory, rendered_history
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.contents import plain_text, with_text
 from contextrender_bridge.dialects.observations import CALL_NAME
@@ -45,18 +45,32 @@ class _ContextRenderMixin(MultiStepAgent):
     """
 
     planner: ClassVar[Planner]
+    contextrender_session: str | None = None
+    """The session of the agent's last rendered history, None before the first one."""
 
     def write_memory_to_messages(self, summary_mode: bool = False) -> list[ChatMessage]:
         """Return the rendered messages of the memory."""
         messages: list[ChatMessage] = super().write_memory_to_messages(summary_mode)
-        # A summary's messages have no system prompt; without it they would be another session.
+        # The messages for a plan lack the system prompt and earlier plans. They would be recorded
+        # as another conversation, unless they get the agent's session.
         prompt = self.memory.system_prompt.to_messages() if summary_mode else []
-        return self.planner.fail_open(lambda history: self._render(prompt, history), messages)
+        session = self.contextrender_session if summary_mode else None
+        return self.planner.fail_open(
+            lambda history: self._render(prompt, history, session), messages
+        )
 
-    def _render(self, prompt: list[ChatMessage], messages: list[ChatMessage]) -> list[ChatMessage]:
-        """Return the rendered messages. `prompt` precedes them in the recorded history."""
+    def _render(
+        self, prompt: list[ChatMessage], messages: list[ChatMessage], session: str | None
+    ) -> list[ChatMessage]:
+        """Return the rendered messages. `prompt` precedes them in the recorded history.
+
+        If `session` is None, it is found by the messages.
+        """
         chat, positions = _chat_messages([*prompt, *messages])
-        rendered = self.planner.render(chat)
+        fit = self.planner.fit(chat, session=session)
+        if fit.reply is not None:
+            self.contextrender_session = fit.reply["session"]
+        rendered = rendered_history(fit)
         if rendered is None:
             return messages
         remaining = (
