@@ -57,7 +57,8 @@ class Conversation:
     - `was_refused_after_retry`: the provider refused the last call, and a retry of it.
     - `calls`, `failed_open`: the number of model calls, and of those that failed open.
     - `usage_report`: the newest call's usage, until it is sent to the service; None after that.
-    - `recording`: the last call that was sent without waiting for the service, or None.
+    - `recording`: the last call that was sent without waiting for the service. None without one,
+      and once it is recorded.
     """
 
     system: list[Json] = field(default_factory=list)
@@ -81,6 +82,15 @@ class Conversation:
         if self.max_tokens is None:
             return budget
         return min(budget, self.max_tokens) if isinstance(budget, int) else self.max_tokens
+
+    def start_recording(self, call: asyncio.Task[RenderedRequest]) -> None:
+        """Set `recording` until the call is recorded, because its result has the whole request."""
+        self.recording = call
+        call.add_done_callback(self._end_recording)
+
+    def _end_recording(self, call: asyncio.Task[RenderedRequest]) -> None:
+        if self.recording is call:
+            self.recording = None
 
 
 class Conversations:

@@ -136,7 +136,7 @@ class Histories:
         later = asyncio.ensure_future(self._outcome(work, body, LATER_SECONDS))
         self._recording.add(later)
         later.add_done_callback(self._recording.discard)
-        conversation.recording = later
+        conversation.start_recording(later)
         return replace(call, later=later)
 
     async def _outcome(
