@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import signal
+import socket
 import subprocess
 import sys
 import termios
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -85,6 +87,31 @@ def test_two_runs_share_one_service(
     assert "no model call was answered" in (tmp_path / "other.err").read_text()
     until(lambda: not answers(f"{url}/healthz"))
     assert not any((data / "leases").iterdir())
+
+
+@pytest.mark.slow
+def test_connections_and_headers_are_limited(
+    tmp_path: Path,
+    environment: dict[str, str],
+    wrap: Callable[..., tuple[subprocess.Popen[bytes], Path]],
+) -> None:
+    """Another user of the machine can connect to the listener, but does not know its path."""
+    environment["CONTEXTRENDER_MAX_CONNECTIONS"] = "2"
+    environment["CONTEXTRENDER_HEADER_TIMEOUT"] = "1"
+    _, file = wrap("one")
+    place = urlsplit(until(lambda: file.exists() and file.read_text()))
+    address = (place.hostname, place.port)
+    head = b"GET / HTTP/1.1\r\nhost: localhost\r\nx-large: "
+
+    def answer(content: bytes) -> str:
+        with socket.create_connection(address, timeout=WAIT) as connection:
+            connection.sendall(content)
+            return connection.makefile("rb").readline().decode()
+
+    assert " 431 " in answer(head + b"a" * 2**17)
+    assert " 408 " in answer(head)
+    with socket.create_connection(address), socket.create_connection(address):
+        assert " 429 " in until(lambda: answer(b"") or None)
 
 
 @pytest.mark.slow

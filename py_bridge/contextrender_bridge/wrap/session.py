@@ -77,7 +77,7 @@ def run_with_proxy(
             with (
                 warnings_in_file(data / LOG) as log,
                 run_in_background(partial(_restart_service, data, service.url), REVIVE_SECONDS),
-                _serve(app, listener),
+                _serve(app, listener, settings),
                 _written_files(redirect.files),
             ):
                 status = run_child(
@@ -132,12 +132,15 @@ def _can_recall() -> bool:
 
 
 @contextmanager
-def _serve(app: Any, listener: socket.socket) -> Iterator[None]:
+def _serve(app: Any, listener: socket.socket, settings: Settings) -> Iterator[None]:
     """Serve `app` in a thread while the block runs. Raise CommandError if it does not start."""
     from uvicorn import Server
 
+    from contextrender_bridge.request_guards import guarded_protocol
+
     limit_free_memory()
-    server = Server(http_config(app, timeout_graceful_shutdown=2))
+    protocol = guarded_protocol(settings.max_connections, settings.header_timeout)
+    server = Server(http_config(app, http=protocol, timeout_graceful_shutdown=2))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     deadline = time.monotonic() + START_SECONDS
@@ -205,11 +208,8 @@ def _listener_app(
         from contextrender_bridge.mcp_server import recall_app, require_token
 
         mcp = require_token(recall_app(client, lambda: collector.session), lambda: routes.token)
-    return Guard(
-        ProxyListener(
-            routes, proxies, collector, agent.is_passed_through, BodyLimits(settings), mcp
-        )
-    )
+    bodies = BodyLimits(settings)
+    return Guard(ProxyListener(routes, proxies, collector, agent.is_passed_through, bodies, mcp))
 
 
 def _print_closing_lines(
