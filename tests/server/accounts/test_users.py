@@ -145,6 +145,23 @@ def test_token_expires_with_one_minute_clock_tolerance(server: Server) -> None:
     assert status(iat=now - 900, exp=now - 90) == 401
 
 
+def log_in(service: Server, name: str, password: str, address: str) -> httpx.Response:
+    """Log in from an address of this machine."""
+    form = {"username": name, "password": password}
+    with httpx.Client(transport=httpx.HTTPTransport(local_address=address)) as client:
+        return client.post(service.url + "/user/login", json=form)
+
+
+def test_failed_logins_are_limited_per_name_and_per_address(service: Server) -> None:
+    def statuses(*attempts: tuple[str, str]) -> list[int]:
+        return [log_in(service, name, "x", address).status_code for name, address in attempts]
+
+    assert statuses(*((f"g{n}", "127.0.0.20") for n in range(11))) == [401] * 10 + [429]
+    assert statuses(("g11", "127.0.0.21"), ("g11", "127.0.0.20")) == [401, 429]
+    assert statuses(*(("heidi", f"127.0.0.{n}") for n in range(30, 41))) == [401] * 10 + [429]
+    assert statuses(("ivan", "127.0.0.40")) == [401]
+
+
 def test_failed_logins_are_limited(service: Server) -> None:
     form = {"username": "Dave", "password": "not the password"}
     user(service, "add", "dave", "--password-stdin", input="correct horse\n")
@@ -164,6 +181,9 @@ def test_audit_log_has_events_without_contents(service: Server) -> None:
     ask(service, token, "delete_session", session="kept")
     ask(service, token, "delete_session", session="kept")  # 404: nothing was done
     ask(service, token, "import_session", data=exported, session="again")
+    user(service, "password", "erin", input="PASSWORD of erin\n")
+    for password in ("PASSWORD of erin", "PASSWORD of another"):
+        log_in(service, "erin", password, "127.0.0.50")
     form = {"username": "MY_SECRET_typed_here", "password": "PASSWORD_typed_here"}
     httpx.post(service.url + "/user/login", json=form)
     user(service, "remove", "erin", "--delete-sessions")
@@ -178,6 +198,11 @@ def test_audit_log_has_events_without_contents(service: Server) -> None:
         ("session_exported", "kept"),
         ("session_deleted", "kept"),
         ("session_imported", "again"),
+        ("password_changed", None),
+        ("tokens_revoked", None),
+        ("token_made", None),
+        ("login", None),
+        ("login_failed", None),
         ("tokens_revoked", None),
         ("session_deleted", "again"),
         ("user_removed", None),

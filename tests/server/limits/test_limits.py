@@ -4,15 +4,16 @@ import json
 import select
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from contextrender_bridge.base.settings import Settings
-from contextrender_bridge.body_limits import BodyLimits
-from contextrender_bridge.request_guards import Guard, guarded_protocol
+from contextrender_bridge.body_limits import PAUSE_SECONDS, BodyLimits
+from contextrender_bridge.listening import http_config
+from contextrender_bridge.request_guards import MAX_HEADER_BYTES, Guard, guarded_protocol
 from contextrender_bridge.server.limits.counting import network_of
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -21,7 +22,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tests.server.http.test_replies import error
-from tests.server.servers import Server
+from tests.server.servers import REPOSITORY, Server
 from tests.support.scripted_model import serving
 from tests.support.waiting import until
 
@@ -100,6 +101,21 @@ def test_slow_body_times_out(limit: str) -> None:
         assert code(read_answer(slow)) == (408, "request_timeout")
 
 
+def test_bodies_of_all_users_are_limited() -> None:
+    """Before authentication each address counts as a user. All bodies may total four times the
+    limit."""
+    head = b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1048576\r\n\r\n"
+    with listening() as port, ExitStack() as stack:
+        connections = []
+        for number in range(2, 7):
+            source = (f"127.0.0.{number}", 0)
+            connection = socket.create_connection(("127.0.0.1", port), source_address=source)
+            connections.append(stack.enter_context(connection))
+            connection.sendall(head + b"x" * 900_000)
+        ready, _, _ = select.select(connections, [], [], 30)
+        assert [code(read_answer(one)) for one in ready] == [(503, "too_many_bytes_in_flight")]
+
+
 def test_bodies_in_memory_are_limited_together() -> None:
     """One user's bodies may total two times the body limit; closed connections free theirs."""
     head = b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1048576\r\n\r\n"
@@ -157,6 +173,14 @@ def test_connection_above_limit_gets_429() -> None:
                 except ConnectionError:
                     pass
         connections.pop().close()
+
+
+def test_document_names_the_limits_without_settings() -> None:
+    page = (REPOSITORY / "docs" / "operations.md").read_text()
+    kilobytes = MAX_HEADER_BYTES // 1024
+    assert f"Headers have at most {kilobytes} KB" in page
+    assert f"pauses for {PAUSE_SECONDS:g} seconds gets 408" in page
+    assert f"after {http_config(None).timeout_keep_alive} idle seconds" in page
 
 
 def test_large_login_is_refused(server: Server) -> None:

@@ -69,6 +69,7 @@ def test_sessions_bytes_and_calls_of_a_user_are_limited(
         full = sync("b", "more")
         error(full, 429, "too_much_stored")
         assert full.headers["retry-after"] == "60"
+        assert client.post("/walker/export_session", json={"session": "c"}).status_code == 200
         assert client.post("/walker/delete_session", json={"session": "c"}).status_code == 200
         assert sync("d").status_code == 200
 

@@ -67,6 +67,31 @@ def test_secret_is_marked_and_never_stored_or_logged(redacting: Server) -> None:
     assert not [row for row in stored_rows if b"canary7731" in row or b"99120" in row]
 
 
+def test_no_reply_has_the_secret(redacting: Server) -> None:
+    """An excerpt, a recalled result, messages of the prompt, and a text after a compaction."""
+    messages = history(8)
+    messages += step(
+        "c9", "look", "{}", "\n".join(f"order ORD-{n}: {KEY} {TICKET}" for n in range(900))
+    )
+    messages += [{"role": "assistant", "content": "Done."}, {"role": "user", "content": "And?"}]
+    history_fields = {"session": "seen", "messages": messages}
+    prompt = {**history_fields, "budget": 3000, "policy": "contextrender_excerpts"}
+    with redacting.api() as api:
+        plan = api("render", **prompt, output="plan")
+        replies = [
+            plan,
+            api("render", **prompt, output="messages"),
+            api("recall", session="seen", query="login"),
+            api("recall", session="seen", results=[2]),
+            api("compact", **history_fields, tokens=2000),
+            api("search", session="seen", query="Log in"),
+        ]
+    assert "excerpt" in {substitute["kind"] for substitute in plan["substitutes"]}
+    for reply in map(json.dumps, replies):
+        assert "[redacted:" in reply
+        assert KEY not in reply and TICKET not in reply
+
+
 def test_unredacted_history_continues_the_session(redacting: Server) -> None:
     """Full histories and new messages after a prefix make one branch without duplicates."""
     with redacting.api() as api:

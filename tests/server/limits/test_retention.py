@@ -8,14 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from contextrender_bridge.base.settings import read_settings
+from contextrender_bridge.server import build_app
 from contextrender_bridge.server.limits import retention as module
 from contextrender_bridge.server.limits.retention import Retention
 from contextrender_bridge.server.watching.metrics import Metrics
 
 from tests.support.command import printed
 from tests.support.local import LocalService, local_service
+from tests.support.scripted_model import serving
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -101,6 +105,21 @@ def test_session_in_use_is_kept_with_warning(
     assert retention_of(service, retention_sessions=1).delete_due() == []
     assert names(service) == {"a", "b"}
     assert "in use" in caplog.text
+
+
+def test_server_deletes_sessions_when_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with local_service(tmp_path / "data") as stored:
+        for session in ("a", "b", "c"):
+            sync(stored, session)
+    monkeypatch.setattr(module, "IN_USE_SECONDS", 0.0)
+    monkeypatch.setenv("CONTEXTRENDER_RETENTION_SESSIONS", "2")
+    with serving(build_app(tmp_path / "data")) as url:
+        line = 'deleted_sessions_total{reason="sessions"} 1.0'
+        until(lambda: line in httpx.get(f"{url}/metrics").text)
+    with local_service(tmp_path / "data") as remaining:
+        assert names(remaining) == {"b", "c"}
 
 
 def test_gc_command_lists_deletions(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:

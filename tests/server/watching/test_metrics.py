@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.store.writes import StoreUnavailable
+from contextrender_bridge.store.writes import StoreUnavailable, WriteBatch, WriteConflict
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.server.servers import REPOSITORY, Server, ServiceInProcess, ask, in_process
@@ -129,6 +129,32 @@ def test_calls_are_counted_by_policy(service: ServiceInProcess) -> None:
     assert calls['policy="full",route="render",status="200"'] == "1.0"
     assert calls['policy="",route="render",status="422"'] == "1.0"
     assert calls['policy="",route="inspect_session",status="200"'] == "1.0"
+
+
+def test_conflicts_and_refused_writes_are_counted(
+    service: ServiceInProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first attempt is overtaken and repeated; the store refuses the second one."""
+    queue = service.app.state.service.runtime.store._queue
+    write, failures = queue.write, [WriteConflict(), StoreUnavailable("full")]
+
+    def fail_twice(batch: WriteBatch) -> None:
+        if failures:
+            raise failures.pop(0)
+        write(batch)
+
+    def counts() -> list[float]:
+        names = ("conflicts_total", "commit_failures_total")
+        values = [
+            re.findall(rf"^contextrender_{name} (.*)$", page(service), re.M) for name in names
+        ]
+        return [float(value) for (value,) in values]
+
+    monkeypatch.setattr(queue, "write", fail_twice)
+    before = counts()
+    assert post(service, "sync", session="overtaken", messages=HISTORY) == 503
+    assert [after - count for count, after in zip(before, counts(), strict=True)] == [1, 1]
+    assert post(service, "sync", session="overtaken", messages=HISTORY) == 200
 
 
 def test_metrics_work_without_store(
