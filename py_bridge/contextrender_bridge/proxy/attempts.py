@@ -100,7 +100,7 @@ class CallAttempts:
 
         The agent has the answer's beginning by then, so the call cannot be retried.
         """
-        is_stream = reply.is_taken and "event-stream" in reply.content_type
+        is_stream = reply.is_accepted and "event-stream" in reply.content_type
         refusal = late_refusal(reply.plain_body) if is_stream and self.may_change else None
         if refusal is not None:
             self._refusal_count += 1

@@ -26,7 +26,7 @@ _BY_FAMILY = 20
 _REQUEST = 1
 _ALL_STATES = 0xFFFFFFFF
 _NO_COOKIE = b"\xff" * 8
-_UID_AT = 80
+_UID_OFFSET = 80
 """The byte offset of the user id in the kernel's answer."""
 
 
@@ -39,12 +39,13 @@ def is_same_user(scope: Any) -> bool:
     if not client or not server or server[1] is None:
         return False
     try:
-        near, far = _plain(client[0]), _plain(server[0])
+        client_address, server_address = _plain(client[0]), _plain(server[0])
     except ValueError:
         return False
-    if not near.is_loopback or near.version != far.version:
+    is_same_version = client_address.version == server_address.version
+    if not client_address.is_loopback or not is_same_version:
         return False
-    return user_of((near, client[1]), (far, server[1])) == own_user()
+    return user_of((client_address, client[1]), (server_address, server[1])) == own_user()
 
 
 def own_user() -> int | None:
@@ -71,8 +72,8 @@ def user_of(local: tuple[Any, int], remote: tuple[Any, int]) -> int:
         kernel.settimeout(1.0)
         kernel.sendto(header + query, (0, 0))
         answer = kernel.recv(4096)
-        if len(answer) >= _UID_AT + 4 and struct.unpack_from("=H", answer, 4)[0] == _BY_FAMILY:
-            return int(struct.unpack_from("=I", answer, _UID_AT)[0])
+        if len(answer) >= _UID_OFFSET + 4 and struct.unpack_from("=H", answer, 4)[0] == _BY_FAMILY:
+            return int(struct.unpack_from("=I", answer, _UID_OFFSET)[0])
     return -1
 
 

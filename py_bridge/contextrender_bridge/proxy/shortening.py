@@ -176,8 +176,8 @@ def _plan_rows(
     return rows
 
 
-def _cut(message: Json, size: int) -> str:
-    """Return the message's text, cut to `size` bytes."""
+def _cut(message: Json, size: int) -> CutText:
+    """Return the message's text, cut to about `size` characters."""
     content = message.get("content")
     parts = content if isinstance(content, list) else [{"text": content}]
     text = "\n".join(str(p.get("text") or "") for p in parts if isinstance(p, dict))

@@ -15,7 +15,7 @@ from contextrender_bridge.base.usage_reading import read_usage
 from contextrender_bridge.proxy.connections import Connections, Content
 from contextrender_bridge.proxy.routing import response_headers
 
-LARGEST = 32 * 2**20
+MAX_REPLY_BYTES = 32 * 2**20
 """The largest reply, in bytes, that is kept to read its usage."""
 REFUSED = 400
 """The status of a request that a provider refuses, such as one with a changed history."""
@@ -37,18 +37,18 @@ class UsageCapture:
         """Forward one ASGI message of the reply, and keep a copy."""
         if message["type"] == "http.response.start":
             self._status, self._headers = message["status"], dict(message["headers"])
-        elif len(self._body) < LARGEST:
+        elif len(self._body) < MAX_REPLY_BYTES:
             self._body += message.get("body", b"")
         await self._send(message)
 
     @property
-    def is_taken(self) -> bool:
+    def is_accepted(self) -> bool:
         """True if the provider accepted the request."""
         return 200 <= self._status < 300
 
     def usage(self) -> Usage | None:
         """Return the usage in the reply, or None if the reply is a refusal or has no usage."""
-        return read_usage(self.content_type, self.plain_body) if self.is_taken else None
+        return read_usage(self.content_type, self.plain_body) if self.is_accepted else None
 
     @property
     def content_type(self) -> str:
@@ -59,7 +59,7 @@ class UsageCapture:
     def plain_body(self) -> bytes:
         """The decompressed body; empty if it cannot be decompressed."""
         codings = self._headers.get(b"content-encoding", b"").decode("latin-1")
-        return decode_body(codings, bytes(self._body), LARGEST)
+        return decode_body(codings, bytes(self._body), MAX_REPLY_BYTES)
 
 
 async def pass_on(

@@ -154,6 +154,6 @@ class CallCapture(UsageCapture):
 
     def end(self) -> None:
         """Add the call to the totals when its reply is over, unless the call was refused."""
-        if self.is_taken:
+        if self.is_accepted:
             key = (self._reply_headers.get("session", ""), *self._history_ids)
             self._collector.add(key, self._reply_headers, self.usage())
