@@ -18,8 +18,8 @@ from contextrender_bridge.engine.policies import policy_named
 class Case:
     """A policy with a budget.
 
-    With `agent_defaults`, prompts are rendered as `fit`, the proxy and the adapters render them:
-    they have the newest results under any policy.
+    With `agent_defaults`, a prompt has the newest results under any policy, as prompts that the
+    clients and the proxy request have.
     """
 
     policy: str

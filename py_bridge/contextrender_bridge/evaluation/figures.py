@@ -138,7 +138,10 @@ def _bill_columns(run: RunScore, score: CaseScore, rule: str) -> dict[str, float
 
 
 def _loop_columns(run: RunScore, loop: LoopScore | None) -> dict[str, float]:
-    """Return the counts and dollars of the closed loop; zeros if it was not replayed."""
+    """Return the counts and dollars of the closed loop; zeros if it was not replayed.
+
+    `loop refetched` counts repeated calls, `loop without` the steps that still missed a result.
+    """
     loop_score = loop or LoopScore()
     columns: dict[str, float] = {
         "loop steps": loop_score.steps,

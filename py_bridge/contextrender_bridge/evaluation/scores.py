@@ -90,7 +90,7 @@ class LoopScore:
         return LoopScore(**{each.name: _sum_of(self, other, each.name) for each in fields(self)})
 
     def to_json(self) -> dict[str, Any]:
-        """Return the sums as plain values."""
+        """Return the sums as plain values. `without` counts the steps that missed a result."""
         return {
             "steps": self.steps,
             "refetched": self.refetched,

@@ -136,7 +136,10 @@ class NodeCheck:
         return [info or BranchInfo(number) for number, info in enumerate(self.branches)]
 
     def _intact_before(self, info: BranchInfo) -> int:
-        """Return the maximum number of intact events, limited by events shared with the parent."""
+        """Return a branch's number of intact events if its own events are intact.
+
+        If an event that it shares with its parent is damaged, return the number before that event.
+        """
         if not 0 <= info.parent < len(self.intact):
             return info.events
         shared = self.intact[info.parent]

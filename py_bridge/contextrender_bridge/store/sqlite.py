@@ -202,7 +202,7 @@ class SqliteStore(Store):
                     self._idle.append(connection)
 
     def _open_connection(self) -> sqlite3.Connection:
-        """Return a new connection that can be used in any thread, after its first read."""
+        """Return a new connection, which any thread may use. It has made its first read already."""
         connection = sqlite3.connect(
             self._address,
             uri=True,
