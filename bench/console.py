@@ -5,6 +5,7 @@ recorded under the agents' default. Each time is also printed as a multiple of a
 session, so that machines can be compared.
 """
 
+import logging
 import os
 import statistics
 import subprocess
@@ -55,6 +56,7 @@ class TimePrinter:
 
 
 def main() -> None:
+    logging.getLogger("httpx").setLevel(logging.WARNING)
     results = int(sys.argv[1]) if len(sys.argv) > 1 else 5000
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data"
@@ -118,6 +120,7 @@ def measure_views(console: Console, print_time: TimePrinter) -> None:
     loading_time = milliseconds_of(lambda: loading.wait_for(state="detached", timeout=120_000))
     turns = page.locator(".figure", has_text="Turns").locator("dd").inner_text()
     print_time(f"timeline: all {turns} turns, after that", loading_time)
+    print(f"  {'timeline: memory of the page, MB':<52} {page_megabytes(page):>8,.0f}", flush=True)
     page.locator(".grid").focus()
     for _ in range(5):
         page.locator(".grid").press("+")
@@ -130,7 +133,11 @@ def measure_views(console: Console, print_time: TimePrinter) -> None:
         print_time(
             f"one call, {name}: why, after that", milliseconds_of(lambda: wait_for_reasons(page))
         )
-    print_time("one call: what if, half the budget", milliseconds_of(lambda: try_half_budget(page)))
+    half_budget = f"{url}/console/#/session/{SESSION}/call/{last}?budget=3000"
+    print_time(
+        "one call: with a budget of 3,000 tokens",
+        milliseconds_of(lambda: wait(page, half_budget, ".verdict:has-text('tokens.')")),
+    )
     print_time(
         "graph: picture", milliseconds_of(lambda: open_view(console, "graph", "canvas[data-drawn]"))
     )
@@ -170,9 +177,11 @@ def wait_for_reasons(page: Any) -> None:
     page.locator(".scores table").wait_for(timeout=60_000)
 
 
-def try_half_budget(page: Any) -> None:
-    page.get_by_label("Budget in tokens").fill("3000")
-    page.locator(".budget", has_text="of 3,000 tokens").wait_for()
+def page_megabytes(page: Any) -> float:
+    """Return the memory of the page's scripts, after a garbage collection."""
+    session = page.context.new_cdp_session(page)
+    session.send("HeapProfiler.collectGarbage")
+    return float(session.send("Runtime.getHeapUsage")["usedSize"]) / 2**20
 
 
 def milliseconds_of(work: Callable[[], object]) -> float:

@@ -312,6 +312,10 @@ def test_savings_view_shows_totals_and_own_prices(console: Console, service: Ser
     saved = 1 - totals["prompt"] / totals["full"]
     expect(figures).to_contain_text(f"{saved:.0%}")
     expect(page.locator(".savings .verdict")).to_contain_text(headline(totals))
+    # Another browser shows the same figures at this address.
+    page.evaluate("localStorage.removeItem('contextrender.prices')")
+    page.reload()
+    expect(figures).to_contain_text("instead of $")
 
 
 def headline(totals: Any) -> str:

@@ -403,6 +403,8 @@ export interface BranchView {
  * `unused_tokens`. `declared` is the tokens of the declaration. `dollars` is the cost of the
  * results in the full history, `declared_dollars` the cost of the declaration; both are None
  * without a price. The result with the most tokens, `largest`, is of turn `largest_turn`.
+ * `excess_tokens` are the tokens beyond `FLOOD_TOKENS` of the unused results, `excess_dollars`
+ * their cost.
  */
 export interface ToolCost {
   name: string;
@@ -415,6 +417,8 @@ export interface ToolCost {
   largest_turn: number;
   dollars: number | null;
   declared_dollars: number | null;
+  excess_tokens: number;
+  excess_dollars: number | null;
 }
 
 /**

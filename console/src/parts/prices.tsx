@@ -1,20 +1,34 @@
-// Prices that the user sets for models without one. This browser stores them and sends them with requests.
+// Prices that the user sets for models without one. The address has them, so that it shows the same figures elsewhere,
+// and this browser stores them and sends them with requests.
 import { plural } from "../format";
 import { preference, setPreference } from "../preferences";
+import { go, readPlace } from "../route";
 import { submitted } from "./controls";
 
 const NUMBER = "(input|cached|written|output)=\\d{1,6}(\\.\\d+)?";
 /** The form of prices that the server accepts. It refuses the request otherwise. */
 const ONE = `\\s*(?=[^;]*input=)(?=[^;]*output=)[^;,=]+:${NUMBER}(,${NUMBER})*\\s*`;
+const FORM = `${ONE}(;${ONE})*`;
 
 /** The explanation of costs that are labelled "counted". */
 export const COUNTED =
   "Dollars for the tokens counted here, at the price of each call’s model. Tokens that the previous prompt had count as cache reads. If the provider charges for cache writes, the others count as written.";
 
-/** Return the prices in the form that walkers accept. */
+/** Return the prices in the form that walkers accept: those of the address, or else those of this browser. */
 export function ownPrices(): string[] {
-  const ownPrice = preference("prices");
-  return ownPrice ? [ownPrice] : [];
+  const given = readPlace(location.hash).options.prices ?? "";
+  const prices = new RegExp(`^${FORM}$`).test(given) ? given : preference("prices");
+  return prices ? [prices] : [];
+}
+
+/** Store the prices, and put them into the address. */
+function storePrices(prices: string): void {
+  const [path, query = ""] = location.hash.split("?");
+  const options = new URLSearchParams(query);
+  if (prices) options.set("prices", prices);
+  else options.delete("prices");
+  setPreference("prices", prices);
+  go(path + (options.size ? `?${options}` : ""), true);
 }
 
 interface Props {
@@ -28,7 +42,7 @@ export function Prices({ unpriced, pricedAs }: Props) {
   const storedPrices = ownPrices();
   if (unpriced === 0 && pricedAs.length === 0 && storedPrices.length === 0) return null;
   return (
-    <form class="row hint" onSubmit={submitted((field) => setPreference("prices", field("prices")))}>
+    <form class="row hint" onSubmit={submitted((field) => storePrices(field("prices")))}>
       {unpriced > 0 && <p>{plural(unpriced, "call")} used models without a price and are in no sum of dollars.</p>}
       {pricedAs.map(([model, other]) => (
         <p key={model}>
@@ -40,7 +54,7 @@ export function Prices({ unpriced, pricedAs }: Props) {
         <input
           name="prices"
           size={32}
-          pattern={`${ONE}(;${ONE})*`}
+          pattern={FORM}
           defaultValue={storedPrices[0]}
           placeholder="*:input=2,cached=0.5,output=8"
           title="Model, or * for any other; then dollars per million tokens. For all commands: contextrender price"

@@ -168,7 +168,7 @@ function Content({ isCorrupted, isRecorded, declared, own, tried, place }: Conte
   }
   if (place.view === "graph") return <Graph {...props} />;
   if (place.view === "result") return <Results {...props} />;
-  if (place.view === "tools") return <Tools data={data} declared={declared} />;
+  if (place.view === "tools") return <Tools {...props} declared={declared} />;
   return (
     <>
       {outcome}

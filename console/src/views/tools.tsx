@@ -1,13 +1,19 @@
 // What each tool's results and its declaration cost, and how much of it was used: a bill for each tool.
 import { useMemo, useState } from "preact/hooks";
+import { linkedSession, request } from "../api";
 import { dollars, number, percent, plural, short } from "../format";
-import { RESULTS } from "../parts/notes";
+import { Choice } from "../parts/controls";
+import { Failure, Loading, RESULTS } from "../parts/notes";
+import { useTask } from "../parts/request";
 import { type Column, num, type Sorted, Table, text } from "../parts/table";
-import type { SessionData } from "../session";
-import type { ToolCost } from "../types";
+import { address, useOption } from "../route";
+import type { SessionData, ViewProps } from "../session";
+import type { InspectView, SessionPage, ToolCost } from "../types";
 
-/** `missed` is the number of misses of its results, as far as the calls are loaded. */
-type Tool = ToolCost & { missed: number };
+/** `missed` is the number of misses of its results, as far as the calls are loaded; `at` is the address of its largest result's call. */
+type Tool = ToolCost & { missed: number; at: string };
+
+const SCOPES = { "": "This session", newest: "The newest 20 sessions" };
 
 /** The minimum number of tokens of a result that is listed by name. */
 const FLOOD = 4000;
@@ -38,18 +44,24 @@ const COLUMNS: Column<Tool>[] = [
   num("Its cost", (tool) => price(tool.declared ? tool.declared_dollars : null), { hint: "Of its declaration in every call", by: "declared_dollars" }),
 ];
 
-export function Tools({ data, declared }: { data: SessionData; declared: ToolCost[] }) {
+/** The tools of the session, or of the newest sessions together. `declared` has the session's tools. */
+export function Tools({ place, data, declared }: ViewProps & { declared: ToolCost[] }) {
   const [sort, setSort] = useState<Sorted>({ key: "dollars", down: true });
-  const tools = useMemo(() => withMisses(declared, data), [data.version, declared]);
+  const [scope, setScope] = useOption<keyof typeof SCOPES>(place, "sessions", "");
+  const sessions = useTask<Tool[] | null>(null, async (report, signal) => void (scope && report(await newestTools(signal))), [scope]);
+  const own = useMemo(() => withMisses(declared, data), [data.version, declared]);
+  const tools = scope ? (sessions.value ?? NONE) : own;
   const rows = useMemo(() => orderBy(tools, sort.key as keyof Tool, sort.down), [tools, sort]);
   const columns = [
     text<Tool>("Tool", (tool) => <a href={data.to("timeline", null, { tool: tool.name })}>{tool.name || "a tool"}</a>, { by: "name", rising: true }),
-    num<Tool>("Largest", ({ largest, largest_turn: turn }) => (largest ? <a href={data.to("call", turn)}>{short(largest)}</a> : "–"), {
+    num<Tool>("Largest", ({ largest, at }) => (largest ? <a href={at}>{short(largest)}</a> : "–"), {
       hint: "Its largest result, in tokens, and the call that it came before",
       by: "largest",
     }),
-    ...COLUMNS,
+    ...COLUMNS.filter(({ by }) => !scope || by !== "missed"),
   ];
+  if (scope && sessions.error !== null) return <Failure error={sessions.error} again={sessions.again} />;
+  if (scope && sessions.value === null) return <Loading what="Adding up…" />;
   return (
     <div class="tools">
       {adviceOn(tools).map((sentence) => (
@@ -57,18 +69,47 @@ export function Tools({ data, declared }: { data: SessionData; declared: ToolCos
           {sentence}
         </p>
       ))}
+      {linkedSession() === null && <Choice label="Tools of" value={scope} options={Object.keys(SCOPES) as (keyof typeof SCOPES)[]} names={SCOPES} onChoose={setScope} />}
       <Table label="Tools" columns={columns} rows={rows} keyOf={(tool) => tool.name} sort={sort} onSort={setSort} />
     </div>
   );
 }
 
-function withMisses(declared: ToolCost[], { turns, results, tools }: SessionData): Tool[] {
+function withMisses(declared: ToolCost[], data: SessionData): Tool[] {
+  const { turns, results, tools } = data;
   const missed = new Map<string, number>();
   for (const number of turns.flatMap((turn) => turn?.misses ?? [])) {
     const name = tools[results[number]?.tool] ?? "";
     missed.set(name, (missed.get(name) ?? 0) + 1);
   }
-  return declared.map((tool) => ({ ...tool, missed: missed.get(tool.name) ?? 0 }));
+  return declared.map((tool) => ({ ...tool, missed: missed.get(tool.name) ?? 0, at: data.to("call", tool.largest_turn) }));
+}
+
+const NONE: Tool[] = [];
+const SUMMED = ["results", "tokens", "reused", "declared", "unused_tokens", "excess_tokens"] as const;
+const COSTS = ["dollars", "declared_dollars", "excess_dollars"] as const;
+
+/** Return the tools of the newest sessions. */
+async function newestTools(signal: AbortSignal): Promise<Tool[]> {
+  const { sessions } = await request<SessionPage>("list_sessions", { limit: 20 }, signal);
+  return sumTools(await Promise.all(sessions.map(({ session }) => request<InspectView>("inspect_session", { session }, signal))));
+}
+
+/** Return the sums for each tool over sessions. The largest result is that of all. */
+export function sumTools(views: Pick<InspectView, "session" | "tools">[]): Tool[] {
+  const sums = new Map<string, Tool>();
+  for (const { session, tools } of views)
+    for (const tool of tools) {
+      const own = { ...tool, missed: 0, at: address(session.session, "call", tool.largest_turn) };
+      const sum = sums.get(tool.name);
+      if (!sum) sums.set(tool.name, own);
+      else {
+        for (const name of SUMMED) sum[name] += tool[name];
+        for (const name of COSTS) if (tool[name] !== null) sum[name] = (sum[name] ?? 0) + tool[name];
+        if (tool.largest > sum.largest) Object.assign(sum, { largest: tool.largest, at: own.at });
+      }
+    }
+  return [...sums.values()];
 }
 
 /** Tools with very large results and tools that are never called, each with advice, as in `contextrender tools`. */
@@ -79,7 +120,11 @@ export function adviceOn(tools: ToolCost[]): string[] {
   if (flood) {
     const { name, tokens, unused_tokens: unused, largest } = flood;
     const cost = about(((flood.dollars ?? 0) * unused) / tokens);
-    sentences.push(`${name || "A tool"} floods: ${short(unused)} of its ${short(tokens)} tokens were never used${cost}; its largest result has ${short(largest)}. Ask it for less.`);
+    const saved = flood.excess_tokens ? ` It would have saved ${short(flood.excess_tokens)} tokens that nothing used${about(flood.excess_dollars ?? 0)}.` : "";
+    sentences.push(
+      `${name || "A tool"} floods: ${short(unused)} of its ${short(tokens)} tokens were never used${cost}; its largest result has ${short(largest)}. ` +
+        `Add to the agent’s instructions: “Ask ${name || "tools"} for at most ${number(FLOOD)} tokens at a time.”${saved}`,
+    );
   }
   const idle = tools.filter((tool) => tool.declared > 0 && tool.results === 0);
   if (idle.length) {

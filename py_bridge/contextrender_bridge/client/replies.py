@@ -195,7 +195,8 @@ class ToolCost(TypedDict):
     all `results`. `reused` results were used by a later answer; the others have `unused_tokens`.
     `declared` is the tokens of the declaration. `dollars` is the cost of the results in the full
     history, `declared_dollars` the cost of the declaration; both are None without a price. The
-    result with the most tokens, `largest`, is of turn `largest_turn`.
+    result with the most tokens, `largest`, is of turn `largest_turn`. `excess_tokens` are the
+    tokens beyond `FLOOD_TOKENS` of the unused results, `excess_dollars` their cost.
     """
 
     name: str
@@ -208,6 +209,8 @@ class ToolCost(TypedDict):
     largest_turn: int
     dollars: float | None
     declared_dollars: float | None
+    excess_tokens: int
+    excess_dollars: float | None
 
 
 class InspectView(TypedDict):

@@ -16,16 +16,16 @@ from contextrender_bridge.cli.inspect.common import (
     print_view,
     short_count,
 )
+from contextrender_bridge.engine.replay.tool_costs import FLOOD_TOKENS
 from contextrender_bridge.printing import add_json, printable
 
 DEFAULT_SESSIONS = 20
-FLOOD_TOKENS = 4_000
-"""The number of tokens from which a result counts as a flood."""
 HEADS = ("tool", "results", "tokens", "never used", "dollars", "declared", "its dollars")
 WEIGHTS = (0, 4, 6, 5, 7, 2, 3)
 """The widths for `fit_table`, one for each column of `HEADS`."""
 MAX_NAMES = 3
-SUMMED_COUNTS = ("results", "tokens", "reused", "unused_tokens", "declared")
+SUMMED_COUNTS = ("results", "tokens", "reused", "unused_tokens", "declared", "excess_tokens")
+SUMMED_COSTS = ("dollars", "declared_dollars", "excess_dollars")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,11 +60,11 @@ def sum_tools(sessions: Iterable[Json]) -> Json:
     for view in sessions:
         count += 1
         for tool in view["tools"]:
-            zeros = {**dict.fromkeys(SUMMED_COUNTS, 0), "dollars": None, "declared_dollars": None}
+            zeros = {**dict.fromkeys(SUMMED_COUNTS, 0), **dict.fromkeys(SUMMED_COSTS)}
             total = tools.setdefault(tool["name"], {"name": tool["name"], **zeros, "largest": 0})
             for field in SUMMED_COUNTS:
                 total[field] += tool[field]
-            for field in ("dollars", "declared_dollars"):
+            for field in SUMMED_COSTS:
                 if tool[field] is not None:
                     total[field] = (total[field] or 0.0) + tool[field]
             if tool["largest"] > total["largest"]:
@@ -87,15 +87,7 @@ def advice(view: Json) -> list[str]:
     tools, sentences = view["tools"], []
     floods = [tool for tool in tools if tool["largest"] >= FLOOD_TOKENS and tool["unused_tokens"]]
     if floods:
-        tool = max(floods, key=lambda tool: tool["unused_tokens"])
-        position = tool["largest_at"]
-        dollars = (tool["dollars"] or 0.0) * tool["unused_tokens"] / tool["tokens"]
-        sentences.append(
-            f"{printable(tool['name'], 40)} floods: {short_count(tool['unused_tokens'])} of its "
-            f"{short_count(tool['tokens'])} tokens were never used{_about_dollars(dollars)}; its "
-            f"largest result has {short_count(tool['largest'])} "
-            f"(`contextrender show {position['session']} --turn {position['turn']}`)."
-        )
+        sentences.append(_flood_sentence(max(floods, key=lambda tool: tool["unused_tokens"])))
     never_called = [tool for tool in tools if tool["declared"] and not tool["results"]]
     if never_called:
         tokens = sum(tool["declared"] for tool in never_called)
@@ -111,6 +103,25 @@ def advice(view: Json) -> list[str]:
         return sentences
     is_declared = any(tool["declared"] for tool in tools)
     return ["No tool floods" + (", and every declared one was called." if is_declared else ".")]
+
+
+def _flood_sentence(tool: Json) -> str:
+    """Return what a tool with large results costs, and the line that would avoid it."""
+    name, position = printable(tool["name"], 40), tool["largest_at"]
+    dollars = (tool["dollars"] or 0.0) * tool["unused_tokens"] / tool["tokens"]
+    sentence = (
+        f"{name} floods: {short_count(tool['unused_tokens'])} of its "
+        f"{short_count(tool['tokens'])} tokens were never used{_about_dollars(dollars)}; its "
+        f"largest result has {short_count(tool['largest'])} "
+        f"(`contextrender show {position['session']} --turn {position['turn']}`). Add to the "
+        f'agent\'s instructions: "Ask {name} for at most {FLOOD_TOKENS:,} tokens at a time."'
+    )
+    if not tool["excess_tokens"]:
+        return sentence
+    return (
+        f"{sentence} It would have saved {short_count(tool['excess_tokens'])} tokens that nothing "
+        f"used{_about_dollars(tool['excess_dollars'] or 0.0)}."
+    )
 
 
 def _row(tool: Json) -> list[Text]:

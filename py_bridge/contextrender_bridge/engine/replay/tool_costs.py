@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from contextrender_bridge.base.prices import Price
+
+FLOOD_TOKENS: Final = 4_000
+"""The number of tokens from which a result counts as a flood."""
 
 
 @dataclass(slots=True)
@@ -16,6 +20,8 @@ class ToolCost:
     `unused_tokens`. `declared` is the tokens of the declaration. `dollars` is the cost of the
     results in the full history, `declared_dollars` the cost of the declaration; both are None
     without a price. The result with the most tokens, `largest`, is of turn `largest_turn`.
+    `excess_tokens` are the tokens beyond `FLOOD_TOKENS` of the unused results, `excess_dollars`
+    their cost.
     """
 
     name: str
@@ -28,6 +34,8 @@ class ToolCost:
     largest_turn: int = 0
     dollars: float | None = None
     declared_dollars: float | None = None
+    excess_tokens: int = 0
+    excess_dollars: float | None = None
 
 
 def tool_costs(
@@ -57,6 +65,12 @@ def tool_costs(
         if price is not None:
             later_calls = calls - turn  # their prompts have the result
             tool.dollars = (tool.dollars or 0.0) + _cached_cost(tokens, later_calls, price)
+        excess = tokens - FLOOD_TOKENS
+        if number not in used_results and excess > 0:
+            tool.excess_tokens += excess
+            if price is not None:
+                cost = _cached_cost(excess, calls - turn, price)
+                tool.excess_dollars = (tool.excess_dollars or 0.0) + cost
     for name, tokens in declared.items():
         tool = tools.setdefault(name, ToolCost(name))
         tool.declared = tokens
