@@ -43,6 +43,8 @@ LONGEST_NUMBER = 9
 """The largest number of digits in a whole number."""
 _WHOLE_NUMBER = re.compile(r"([0-9]{1,3}(?:[_,][0-9]{3})+|[0-9]+)(?:\.0*)?")
 MIN_SECRET_BYTES = 32
+MIN_SECRET_CHARACTERS = 8
+"""The least number of different characters in a secret. A file after a power cut may have zeros."""
 
 
 class InvalidSetting(ValueError):
@@ -205,9 +207,11 @@ def as_price_text(text: str) -> str:
 
 
 def as_secret(text: str) -> str:
-    """Return the text if it is long enough to sign tokens and links with."""
+    """Return the text if it is long and varied enough to sign tokens and links with."""
     if len(text.encode()) < MIN_SECRET_BYTES:
         raise InvalidSetting(f"must have at least {MIN_SECRET_BYTES} bytes")
+    if len(set(text)) < MIN_SECRET_CHARACTERS:
+        raise InvalidSetting(f"must have at least {MIN_SECRET_CHARACTERS} different characters")
     return text
 
 

@@ -300,6 +300,20 @@ def test_arguments_that_redaction_breaks_are_not_stored() -> None:
     assert json.loads(arguments) == {"redacted": "[redacted:pair]"}
 
 
+def test_names_of_unknown_message_fields_are_redacted() -> None:
+    """Names of letters and underscores stay, because request formats have such names."""
+    part = {"type": "text", "text": "b", KEY: 1, f"{KEY}2": 2}
+    message = {"role": "user", "content": [part], KEY: {KEY: [KEY]}, "call": 1}
+    changed = Redaction.of(["keys"]).redact({"messages": [message]})
+    mark = "[redacted:keys]"
+    part = {"type": "text", "text": "b", mark: 1, f"{mark} 2": 2}
+    assert changed["messages"] == [
+        {"role": "user", "content": [part], mark: {mark: [mark]}, "call": 1}
+    ]
+    greedy = Redaction({"call": "call|content"}).redact({"messages": [message]})
+    assert greedy["messages"][0].keys() == message.keys()
+
+
 def test_every_field_of_arguments_is_redacted() -> None:
     arguments = json.dumps({"id": KEY, "type": KEY, KEY: 1, f"{KEY}2": 2, "password": 77310042})
     call = {"id": "c", "function": {"name": "run", "arguments": arguments}}

@@ -2,6 +2,8 @@
 
 Equal messages are equal after redaction. So digests and prefixes are valid for a client that always
 sends the originals. It needs the extra `redact` (RE2), whose time is linear in the text's length.
+
+Long because the rules are here, too.
 """
 
 import importlib
@@ -39,6 +41,8 @@ KEPT_FIELDS: Final = frozenset({"role", "type", "id", "tool_call_id"})
 """Fields with a message's kind and ids, which are never redacted."""
 ARGUMENT_FIELDS: Final = frozenset({"arguments", "input", "args"})
 """Fields with the arguments of a tool call. Within them, fields of any name are redacted."""
+FIELD_NAME: Final = re.compile(r"[A-Za-z_]{1,40}")
+"""The names of a message's fields that are never redacted."""
 TOO_DEEP: Final = MARK.format("too-deep")
 """The text that replaces JSON that is nested too deeply to be searched."""
 
@@ -98,12 +102,12 @@ class Redaction:
             return [self._redact_message(item) for item in value]
         if not isinstance(value, Mapping):
             return value
-        return {key: self._redact_field(key, item) for key, item in value.items()}
+        return self._redact_mapping(value, is_message=True)
 
-    def _redact_field(self, key: str, value: Any) -> Any:
-        if key in KEPT_FIELDS and isinstance(value, str):
+    def _redact_field(self, value: Any, name: str) -> Any:
+        if name in KEPT_FIELDS and isinstance(value, str):
             return value
-        if key in ARGUMENT_FIELDS:
+        if name in ARGUMENT_FIELDS:
             return self._redact_arguments(value)
         return self._redact_message(value)
 
@@ -142,7 +146,7 @@ class Redaction:
     def _redact_json(self, value: Any, name: str = "") -> Any:
         """Return a JSON value redacted. `name` is its field; rules may match name and value."""
         if isinstance(value, Mapping):
-            return self._redact_mapping(value)
+            return self._redact_mapping(value, is_message=False)
         if isinstance(value, str):
             return self._redact_with_name(name, self._redact_json_or_text(value))
         if isinstance(value, Sequence):
@@ -153,16 +157,18 @@ class Redaction:
             return value if redacted == digits else redacted
         return value
 
-    def _redact_mapping(self, value: Mapping[str, Any]) -> dict[str, Any]:
+    def _redact_mapping(self, value: Mapping[str, Any], *, is_message: bool) -> dict[str, Any]:
         """Return an object redacted. Number names that become equal, so that no value is lost."""
+        redact_value = self._redact_field if is_message else self._redact_json
         redacted: dict[str, Any] = {}
         for name, item in value.items():
-            redacted_name = unique_name = self.redact_text(name)
+            keeps_name = is_message and FIELD_NAME.fullmatch(name)
+            redacted_name = unique_name = name if keeps_name else self.redact_text(name)
             number = 1
             while unique_name in redacted:
                 number += 1
                 unique_name = f"{redacted_name} {number}"
-            redacted[unique_name] = self._redact_json(item, redacted_name)
+            redacted[unique_name] = redact_value(item, redacted_name)
         return redacted
 
     def _redact_with_name(self, name: str, value: str) -> str:
