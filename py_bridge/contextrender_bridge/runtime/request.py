@@ -49,7 +49,7 @@ class SessionLease:
     def __init__(self, key: str) -> None:
         """Wait for the lock of the caller's session with this key."""
         root = CALLER.get()
-        self.place: Key = (str(root), key)
+        self.owner_and_key: Key = (str(root), key)
         self.id = session_id_of(root, key)
         self.cached: SessionState | None = None
         self.state: SessionState | None = None
@@ -60,7 +60,7 @@ class SessionLease:
         self._memory.on_end.enter_context(self)  # This locks the session until the request ends.
         # A write of the request fails if the session has changed since it was read.
         self._memory.require_unchanged(self.id)
-        self.cached = WORKING_SET.get(self.place)
+        self.cached = WORKING_SET.get(self.owner_and_key)
 
     def adopt_nodes(self) -> bool:
         """Reuse the nodes that the last request has loaded; return False if they are outdated.
@@ -78,7 +78,7 @@ class SessionLease:
         self._released = True
 
     def __enter__(self) -> Self:
-        self._locks.enter_context(self._memory.locks.hold(*self.place))
+        self._locks.enter_context(self._memory.locks.hold(*self.owner_and_key))
         return self
 
     def __exit__(
@@ -92,13 +92,13 @@ class SessionLease:
             return
         with self._locks:
             if self.state is None or not self._is_stored(self.state, failure):
-                WORKING_SET.drop(self.place)
+                WORKING_SET.drop(self.owner_and_key)
             elif failure is None:
                 self.state.changed = False
                 if self._memory.all_stored:
                     # The next request is likely to need these nodes, and need not read them.
                     self.state.nodes = self._memory.detach(ids_ahead(self.state))
-                WORKING_SET.put(self.place, self.state)
+                WORKING_SET.put(self.owner_and_key, self.state)
 
     def _is_stored(self, state: SessionState, failure: BaseException | None) -> bool:
         """Return whether the store has this state after a request, which `failure` may have ended.

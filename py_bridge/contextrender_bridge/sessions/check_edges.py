@@ -85,16 +85,16 @@ class _EdgeCheck:
         owns = self._edge(nodes.owner, "Owns", nodes.session)
         yield from self._missing_edges([owns], "the session")
         for number, info in enumerate(nodes.branches):
-            branch, place = branch_id(nodes.session, number), f"branch {number}"
+            branch, branch_name = branch_id(nodes.session, number), f"branch {number}"
             has_branch = self._edge(nodes.session, "HasBranch", branch)
-            yield from self._missing_edges([has_branch], place)
+            yield from self._missing_edges([has_branch], branch_name)
             if info is None or (ids := nodes.event_ids_of(info)) is None:
                 continue
             history = self._history(info, ids)
-            yield from self._missing_edges(self._event_edges(info, ids, history), place)
+            yield from self._missing_edges(self._event_edges(info, ids, history), branch_name)
             superseded = self._superseded_edges(info, ids, history)
             self._expected |= {*superseded}
-            yield from self._missing_edges(superseded, place)
+            yield from self._missing_edges(superseded, branch_name)
             yield from self._call_findings(info, ids, history)
             yield from self._reuse_findings(info, ids, history)
         for edge in self.edges.keys() - self._expected:
@@ -124,8 +124,11 @@ class _EdgeCheck:
             message = f"the session's sums count {in_totals} model calls, its nodes {at_nodes}"
             yield nodes.finding("missing" if in_totals > at_nodes else "corrupted", message)
 
-    def _missing_edges(self, edges: Sequence[Edge], place: str) -> Iterator[StoreFinding]:
-        """Yield each of the edges that is not stored although the nodes at its ends are."""
+    def _missing_edges(self, edges: Sequence[Edge], part: str) -> Iterator[StoreFinding]:
+        """Yield each of the edges that is not stored although the nodes at its ends are.
+
+        `part` says in a finding which part of the session the edges belong to.
+        """
         for edge in edges:
             source, _, target = edge
             ends = {source, target} - {self._nodes.owner}
@@ -133,7 +136,7 @@ class _EdgeCheck:
                 fields = self._nodes.readable[target]
                 is_event = "position" in fields
                 event = f"event {fields.get('number')} of " if is_event else ""
-                message = f"the edge {self.name(edge)} to {event}{place}"
+                message = f"the edge {self.name(edge)} to {event}{part}"
                 yield self._nodes.finding("missing", message, edge=edge)
 
     def _event_edges(self, info: BranchInfo, ids: Sequence[UUID], history: History) -> list[Edge]:
