@@ -22,6 +22,7 @@ import httpx
 import tiktoken
 import zstandard
 from contextrender_bridge.base.rates import FACTORS as FACTORS_FIELD
+from contextrender_bridge.base.rates import SEARCH_PRICES
 from contextrender_bridge.base.shipped import ENCODINGS
 
 DATA = Path(__file__).resolve().parent.parent / "py_bridge" / "contextrender_bridge" / "data"
@@ -36,6 +37,7 @@ FIELDS = (
 RATES = re.compile(rf"({'|'.join(FIELDS[:5])})(_above_[0-9]+k_tokens)?(_priority|_flex|_batches)?")
 """The fields with the prices of long prompts and of service tiers."""
 FACTORS = "provider_specific_entry"
+SEARCH_COSTS = "search_context_cost_per_query"
 TABLE = "model_prices_and_context_window_backup.json"
 LEVEL = 22
 CHAT_MODES = ("chat", "responses")
@@ -108,7 +110,9 @@ def price_fields(row: dict[str, Any]) -> dict[str, Any]:
     fields = {name: row[name] for name in FIELDS if row.get(name)}
     rates = {name: row[name] for name in sorted(row) if RATES.fullmatch(name) and row[name]}
     factors = {FACTORS_FIELD: row[FACTORS]} if row.get(FACTORS) else {}
-    return {**fields, **rates, **factors}
+    by_size = row.get(SEARCH_COSTS) or {}
+    searches = {size.rpartition("_")[2]: cost for size, cost in sorted(by_size.items()) if cost}
+    return {**fields, **rates, **factors, **({SEARCH_PRICES: searches} if searches else {})}
 
 
 if __name__ == "__main__":

@@ -204,6 +204,14 @@ def rollout(model: str, tokens: int, tier: str = "") -> dict[str, list[Json]]:
     return {f"{CODEX}/rollout-a.jsonl": lines}
 
 
+def with_search(files: dict[str, list[Json]]) -> dict[str, list[Json]]:
+    """Return Codex's files with a web search, and the page it opened, before the last record."""
+    actions = [{"type": kind} for kind in ("search", "open_page")]
+    items = [{"type": "web_search_call", "action": action} for action in actions]
+    searches = [{"type": "response_item", "payload": item} for item in items]
+    return {name: [*lines[:-1], *searches, lines[-1]] for name, lines in files.items()}
+
+
 def session(model: str, tokens: int, **usage: Any) -> dict[str, list[Json]]:
     line = claude("m", "r", tokens, **usage)
     line["message"]["model"] = model
@@ -222,6 +230,13 @@ HOUR: Json = {
         (session("claude-opus-4-6", 100_000, speed="fast"), 3.0),
         (session("claude-opus-4-6", 100_000, inference_geo="us"), 0.55),
         (session("claude-opus-4-6", 0, **HOUR), 1.0),
+        (session("claude-opus-4-6", 0, server_tool_use={"web_search_requests": 3}), 0.03),
+        (
+            session(
+                "claude-opus-4-6", 100_000, speed="fast", server_tool_use={"web_search_requests": 1}
+            ),
+            3.01,
+        ),
         (session("claude-opus-4-6", 300_000, **HOUR), 5.0),
         (session("claude-sonnet-4-5", 300_000), 1.8),
         (session("claude-sonnet-4-5", 200_000), 0.6),
@@ -243,9 +258,10 @@ def test_each_rate_has_its_price(
     ("files", "named"),
     [
         (
-            session("claude-opus-4-6", 9, server_tool_use={"web_search_requests": 2}),
-            "claude-opus-4-6 (web search) is priced as claude-opus-4-6.",
+            session("claude-haiku-4-5", 9, server_tool_use={"web_search_requests": 2}),
+            "claude-haiku-4-5 (2 web searches) is priced as claude-haiku-4-5.",
         ),
+        (with_search(rollout("gpt-5.1", 9)), "gpt-5.1 (1 web search) is priced as gpt-5.1."),
         (rollout("gpt-5.1", 9, "flex"), "gpt-5.1 (flex) is priced as gpt-5.1."),
         (rollout("gpt-5.1", 9, "scale"), "gpt-5.1 (scale) is priced as gpt-5.1."),
     ],

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.base.contents import decode_body
+from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.base.usage_reading import count_of, read_usage
 
 JSON = "application/json"
@@ -146,3 +147,46 @@ def test_optional_content_encodings_are_decoded(coding: str) -> None:
     module = pytest.importorskip({"br": "brotli", "zstd": "zstandard"}[coding])
     make = module.compress if coding == "br" else module.ZstdCompressor().compress
     assert decode_body(coding, make(TEXT), 2**20) == TEXT
+
+
+RESPONSES_ITEMS = [
+    {"type": "web_search_call", "action": {"type": "search"}},
+    {"type": "web_search_call", "action": {"type": "open_page"}},
+    {"type": "web_search_call"},
+    {"type": "message", "content": []},
+]
+COUNTS = {"prompt_tokens": 1000, "completion_tokens": 10}
+SEARCHES: list[tuple[Any, str, float | None]] = [
+    # Anthropic, and gateways in its format: 10 dollars per 1,000 searches.
+    (
+        {"model": "claude-sonnet-4-6", "usage": {"input_tokens": 1, "server_tool_use": {"web_search_requests": 2, "web_fetch_requests": 1}}},
+        "claude-sonnet-4-6 (2 web searches)",
+        0.02,
+    ),
+    ({"model": "claude-sonnet-4-6", "usage": {"input_tokens": 1, "server_tool_use": {"web_search_requests": 0}}}, "claude-sonnet-4-6", 0.0),
+    # Perplexity: a fee for each request by the size of the context, and for each query of deep research.
+    ({"model": "perplexity/sonar-pro", "usage": {**COUNTS, "search_context_size": "high"}}, "perplexity/sonar-pro (1 high web search)", 0.014),
+    ({"model": "perplexity/sonar-deep-research", "usage": {**COUNTS, "num_search_queries": 8}}, "perplexity/sonar-deep-research (8 web searches)", 0.04),
+    # The size of the context, and so the price, is only in the request.
+    ({"model": "gpt-4o-search-preview", "usage": COUNTS}, "gpt-4o-search-preview (1 web search)", None),
+    ({"model": "gpt-5.1", "output": RESPONSES_ITEMS, "usage": COUNTS}, "gpt-5.1 (2 web searches)", None),
+    ({"model": "gpt-5.1", "output": [{"type": "file_search_call"}, {"type": "code_interpreter_call"}], "usage": COUNTS}, "gpt-5.1 (file search, code interpreter)", None),
+    ({"modelVersion": "gemini-2.5-pro", "candidates": [{"groundingMetadata": {"webSearchQueries": ["a", "b"]}}], "usageMetadata": {"promptTokenCount": 9}}, "gemini-2.5-pro (2 web searches)", None),
+    ({"model": "xai/grok-4", "usage": {**COUNTS, "num_sources_used": 4}}, "xai/grok-4 (live search)", None),
+    ({"model": "xai/grok-4", "usage": {**COUNTS, "server_side_tool_usage_details": {"web_search_calls": 3}}}, "xai/grok-4 (3 web searches)", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("reply", "name", "fee"), SEARCHES)
+def test_tools_of_the_provider_are_priced_or_named(
+    reply: Any, name: str, fee: float | None
+) -> None:
+    """A price beside the tokens is in the cost of each call. Without one, the price is named."""
+    usage = read_usage("application/json", json.dumps(reply).encode())
+    assert usage is not None and usage.model == name
+    prices = Prices.of()
+    price, plain_price = prices.of_model(name), prices.of_model(name.partition(" (")[0])
+    assert price and plain_price
+    added_cost = price.of(usage.plus(usage)) - plain_price.of(usage.plus(usage))
+    assert added_cost == pytest.approx(2 * (fee or 0.0))
+    assert bool(prices.price_source_of(name)) == (fee is None)

@@ -7,6 +7,7 @@ history that replaces the earlier one, in which the summary may be encrypted.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,8 +15,9 @@ from pathlib import Path
 from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.run_reader import RecordedRun, items, mapping, second_of
 from contextrender_bridge.base.model_table import add_rates
+from contextrender_bridge.base.rates import TOOL_ITEMS
 from contextrender_bridge.base.usage import Usage
-from contextrender_bridge.base.usage_reading import usage_of
+from contextrender_bridge.base.usage_reading import tool_items_in, usage_of
 from contextrender_bridge.base.wire import Json
 
 SOURCE = "Codex"
@@ -149,6 +151,7 @@ def _read(path: Path, audit_input: AuditInput) -> Rollout:
     copied_records, has_usage_records = 0, False
     seen_figures: set[str] = set()
     run = RecordedRun(f"{stem}#1", SOURCE, stem)
+    tool_items: Counter[str] = Counter()
     for ordinal, record in enumerate(audit_input.lines(path), 1):
         kind, payload = record.get("type"), dict(mapping(record.get("payload")))
         time = second_of(record.get("timestamp"))
@@ -159,6 +162,7 @@ def _read(path: Path, audit_input: AuditInput) -> Rollout:
             tier = str(payload.get("service_tier") or "")
         elif kind == "response_item":
             run.add("responses", payload, time)
+            tool_items.update(tool_items_in({"output": [payload]}))
         elif kind == "compacted":
             rollout.runs.append(run)
             run = run.next_after_compaction()
@@ -166,14 +170,17 @@ def _read(path: Path, audit_input: AuditInput) -> Rollout:
         elif kind == "token_usage_record" or payload.get("type") == "token_usage_record":
             has_usage_records = True
             if ordinal > copied_records:
-                rollout.counts.append(_read_count(run, payload, model, tier, time))
+                rollout.counts.append(_read_count(run, payload, model, tier, time, tool_items))
+            tool_items.clear()
         elif kind == "event_msg":
             is_count = payload.get("type") == "token_count" and not has_usage_records
             if is_count and ordinal > copied_records:
-                count = _read_count(run, payload, model, tier, time)
+                count = _read_count(run, payload, model, tier, time, tool_items)
                 if count.figures not in seen_figures:  # a repeated count is of no new call
                     rollout.counts.append(count)
                 seen_figures.add(count.figures)
+            if is_count:
+                tool_items.clear()
         elif kind not in SKIPPED:
             audit_input.count_unknown()
     rollout.runs.append(run)
@@ -223,11 +230,17 @@ SUMMARY_HEAD = "produced a summary of its thinking process"
 
 
 def _read_count(
-    run: RecordedRun, payload: Mapping[str, object], model: str, tier: str, time: float
+    run: RecordedRun,
+    payload: Mapping[str, object],
+    model: str,
+    tier: str,
+    time: float,
+    tool_items: Mapping[str, int],
 ) -> CallCount:
     """Return the token counts of a record.
 
-    `model` and `tier` are used if the record does not name its own.
+    `model` and `tier` are used if the record does not name its own. `tool_items` counts the items
+    of the call by their type.
     """
     info = mapping(payload.get("info")) or payload
     call_usage = mapping(info.get("last_token_usage") or info.get("usage") or info)
@@ -236,7 +249,8 @@ def _read_count(
     usage = usage_of(name, {**call_usage, "input_tokens_details": cached})
     if usage is not None:
         tier = str(info.get("service_tier") or tier)
-        usage = replace(usage, model=add_rates(usage.model, usage.prompt, {"service_tier": tier}))
+        rate_fields = {"service_tier": tier, TOOL_ITEMS: dict(tool_items)}
+        usage = replace(usage, model=add_rates(usage.model, usage.prompt, rate_fields))
     session_usage = mapping(info.get("total_token_usage"))
     id = str(payload.get("response_id") or info.get("response_id") or "")
     # A text by which copies of the record are recognised.

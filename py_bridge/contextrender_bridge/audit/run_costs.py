@@ -98,7 +98,7 @@ def cache_rewrites_of(runs: Iterable[RecordedRun]) -> CacheRewrites:
                 continue
             rewrites.total_cost += price.of(usage)
             if cause and usage.prompt > usage.cache_read:
-                prompt_cost = price.of(replace(usage, cache_read=0, output=0))
+                prompt_cost = price.of(replace(usage, cache_read=0, output=0, calls=0))
                 rewrites.cost_by_cause[cause] += (
                     prompt_cost * rewritten_tokens / (usage.prompt - usage.cache_read)
                 )

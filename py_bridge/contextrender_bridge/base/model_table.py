@@ -70,7 +70,7 @@ def add_rates(model: str, prompt: int, usage_fields: Mapping[str, Any] | None = 
     name, rates = split_rates(model)
     row = model_row(name) or {}
     other_rates = [rate for rate in rates if not is_prompt_rate(rate)]
-    new_rates = usage_rates(usage_fields or {}, row)
+    new_rates = usage_rates(name, usage_fields or {}, row)
     return join_rates(name, (*other_rates, *new_rates, prompt_rate(row, prompt)))
 
 

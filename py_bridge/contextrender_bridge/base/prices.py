@@ -7,12 +7,18 @@ table. A model that is not in the table has the price of the newest model of its
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.base.model_table import is_listed, model_row, name_in_table
-from contextrender_bridge.base.rates import at_rates, is_priced, join_rates, split_rates
+from contextrender_bridge.base.rates import (
+    at_rates,
+    is_priced,
+    join_rates,
+    price_per_call,
+    split_rates,
+)
 from contextrender_bridge.base.setting_kinds import InvalidSetting, as_prices
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.base.shipped import price_table
@@ -25,13 +31,17 @@ MILLION = 1e6
 
 @dataclass(frozen=True)
 class Price:
-    """The prices of one model in dollars per token, by kind of token."""
+    """The prices of one model in dollars per token, by kind of token.
+
+    `per_call` is the dollars of each call beside its tokens, such as those of its web searches.
+    """
 
     uncached: float
     cache_read: float
     cache_write: float
     cache_write_1h: float
     output: float
+    per_call: float = 0.0
 
     def of(self, usage: Usage) -> float:
         """Return the cost of a usage in dollars."""
@@ -41,6 +51,7 @@ class Price:
             + self.cache_write * usage.cache_write
             + self.cache_write_1h * usage.cache_write_1h
             + self.output * usage.output
+            + self.per_call * usage.calls
         )
 
     def cost_of_counts(self, prompt: int, cached: int, output: int) -> float:
@@ -80,7 +91,10 @@ class Prices:
 
     def of_model(self, model: str) -> Price | None:
         """Return the model's price; None if it is unknown."""
-        return self._own_of(model) or _of_table(model)
+        table_price, own_price = _of_table(model), self._own_of(model)
+        if own_price and table_price:
+            return replace(own_price, per_call=table_price.per_call)
+        return own_price or table_price
 
     def source_of(self, model: str) -> str:
         """Return a phrase that names the source of a model's price; empty if it has no price."""
@@ -124,7 +138,9 @@ class Prices:
 def _of_table(model: str) -> Price | None:
     name, rates = split_rates(model)
     row = model_row(name)
-    return _price(at_rates(row, rates)) if row else None
+    if row is None:
+        return None
+    return replace(_price(at_rates(row, rates)), per_call=price_per_call(row, rates))
 
 
 def _price(row: Mapping[str, float]) -> Price:

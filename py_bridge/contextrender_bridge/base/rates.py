@@ -4,7 +4,8 @@
 of one model at different rates are therefore summed and priced separately.
 
 The table has price columns for thresholds of the prompt's length (`above 272K`) and for service
-tiers (`priority`). For the fast mode and for regions it has a factor for all prices.
+tiers (`priority`). For the fast mode and for regions it has a factor for all prices. The provider's
+own tools cost extra for each use (`2 web searches`); the table has prices of web searches.
 """
 
 from __future__ import annotations
@@ -30,7 +31,19 @@ PRICES: Final = (
 )
 FACTORS: Final = "rate_factors"
 """The table's column with a model's factors for its fast mode and regions."""
-WEB_SEARCH: Final = "web search"
+SEARCH_PRICES: Final = "search_prices"
+"""The table's column with the dollars of a web search, by the size of the context that it adds."""
+_SEARCH_RATE = re.compile(r"(\d+) (?:(low|medium|high) )?web search(?:es)?")
+_ALWAYS_SEARCHES = re.compile(r"-search-|(?:^|/)sonar(?!-deep)")
+"""Matches the names of models that search in every call, and report no count of searches."""
+TOOL_ITEMS: Final = "tool_items"
+"""The field of a usage record in which the counts of the provider's own tool calls are added."""
+SEARCH_ITEM: Final = "web_search_call"
+OTHER_TOOLS: Final = {
+    "file_search_call": "file search",
+    "code_interpreter_call": "code interpreter",
+}
+"""The rates of other tools that cost extra, by the type of their items in an answer."""
 FAST: Final = "fast"
 PRIORITY: Final = "priority"
 
@@ -49,7 +62,7 @@ def join_rates(model: str, rates: Iterable[str]) -> str:
     return f"{model} ({rate_list})" if rate_list and model else model
 
 
-def usage_rates(usage_fields: Mapping[str, Any], row: Row) -> Iterator[str]:
+def usage_rates(model: str, usage_fields: Mapping[str, Any], row: Row) -> Iterator[str]:
     """Yield the rates that a provider's usage record names. `row` is the model's row."""
     factors = row.get(FACTORS, {})
     tier = str(usage_fields.get("service_tier") or "").lower()
@@ -63,9 +76,34 @@ def usage_rates(usage_fields: Mapping[str, Any], row: Row) -> Iterator[str]:
     region = str(usage_fields.get("inference_geo") or "").lower()
     if region in factors:
         yield region
-    server_tools = usage_fields.get("server_tool_use")
-    if isinstance(server_tools, Mapping) and server_tools.get("web_search_requests"):
-        yield WEB_SEARCH
+    yield from _tool_rates(model, usage_fields)
+
+
+def _tool_rates(model: str, usage_fields: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the rates of the provider's own tools that a call used, if these cost extra.
+
+    Anthropic, OpenRouter and xAI count the searches, Perplexity those of its deep research.
+    """
+    places = (
+        ("server_tool_use", "web_search_requests"),
+        ("server_side_tool_usage_details", "web_search_calls"),
+        (TOOL_ITEMS, SEARCH_ITEM),
+    )
+    fields = [(usage_fields.get(place), name) for place, name in places]
+    counts = [inner.get(name) for inner, name in fields if isinstance(inner, Mapping)]
+    size = usage_fields.get("search_context_size")
+    if _ALWAYS_SEARCHES.search(model):
+        counts = [1]
+    elif usage_fields.get("num_search_queries"):
+        counts = [usage_fields["num_search_queries"]]
+    searches = max((count for count in counts if isinstance(count, int)), default=0)
+    if searches > 0:
+        size_word = f"{size} " if size in ("low", "medium", "high") else ""
+        yield f"{searches} {size_word}web search{'' if searches == 1 else 'es'}"
+    if usage_fields.get("num_sources_used"):
+        yield "live search"  # xAI charges for each source.
+    items = usage_fields.get(TOOL_ITEMS) or {}
+    yield from (rate for item, rate in OTHER_TOOLS.items() if items.get(item))
 
 
 def prompt_rate(row: Row, prompt: int) -> str:
@@ -84,7 +122,26 @@ def is_priced(row: Row, rate: str) -> bool:
     """Return whether a model's row has a price or a factor for the rate."""
     if match := _LENGTH_RATE.fullmatch(rate):
         return f"{INPUT_PRICE}_above_{match[1]}k_tokens" in row
+    if _SEARCH_RATE.fullmatch(rate):
+        return _search_price(row, rate) is not None
     return rate in row.get(FACTORS, {}) or _has_tier(row, rate)
+
+
+def price_per_call(row: Row, rates: tuple[str, ...]) -> float:
+    """Return the dollars that each call at these rates costs beside its tokens."""
+    return sum(_search_price(row, rate) or 0.0 for rate in rates)
+
+
+def _search_price(row: Row, rate: str) -> float | None:
+    """Return the dollars of the web searches that a rate counts.
+
+    Return None if the rate counts none, or if their price is unknown.
+    """
+    prices = row.get(SEARCH_PRICES, {})
+    if not (match := _SEARCH_RATE.fullmatch(rate)):
+        return None
+    possible = {prices[match[2]]} if match[2] in prices else set(prices.values())
+    return int(match[1]) * possible.pop() if len(possible) == 1 else None
 
 
 def at_rates(row: Row, rates: tuple[str, ...]) -> Row:

@@ -12,12 +12,14 @@ import codecs
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.model_table import add_rates
+from contextrender_bridge.base.rates import SEARCH_ITEM, TOOL_ITEMS
 from contextrender_bridge.base.usage import Usage
 
 _NAMES = re.compile(rb'usage|"timings"|prompt_eval_count|invocationMetrics|billed_units', re.I)
@@ -77,6 +79,8 @@ def read_usage(kind: str, body: bytes) -> Usage | None:
             model = model_name if isinstance(model_name, str) else model
             if tier := holder.get("service_tier"):
                 usage_fields["service_tier"] = tier
+            if items := tool_items_in(holder):
+                usage_fields[TOOL_ITEMS] = items
             for name, value in _usage_in(holder):
                 if value is not None and (count_of(value) != 0 or name not in usage_fields):
                     usage_fields[name] = value
@@ -264,6 +268,25 @@ def _holders(part: Fields, depth: int = 0) -> Iterator[Fields]:
     for value in inner if depth < _MAX_DEPTH else ():
         if isinstance(value, Mapping):
             yield from _holders(value, depth + 1)
+
+
+def tool_items_in(holder: Fields) -> dict[str, int]:
+    """Return the counts of the provider's own tool calls in an answer, by the type of their items.
+
+    These are OpenAI's items, and Gemini's search queries. Opening a found page is no search.
+    """
+    output, candidates = holder.get("output"), holder.get("candidates")
+    counts: Counter[str] = Counter()
+    for item in output if isinstance(output, list) else ():
+        if isinstance(item, Mapping) and isinstance(item.get("type"), str):
+            action = item.get("action")
+            is_search = not isinstance(action, Mapping) or action.get("type", "search") == "search"
+            counts[item["type"]] += item["type"] != SEARCH_ITEM or is_search
+    for candidate in candidates if isinstance(candidates, list) else ():
+        grounding = candidate.get("groundingMetadata") if isinstance(candidate, Mapping) else None
+        queries = grounding.get("webSearchQueries") if isinstance(grounding, Mapping) else None
+        counts[SEARCH_ITEM] += len(queries) if isinstance(queries, list) else 0
+    return dict(+counts)
 
 
 def _usage_in(holder: Fields) -> Iterator[tuple[str, Any]]:

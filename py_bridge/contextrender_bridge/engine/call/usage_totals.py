@@ -323,6 +323,7 @@ def cost_of(model: str, sums: CallTotals, prices: Prices) -> CostTotals:
         cache_write=sums.cache_write,
         cache_write_1h=sums.cache_write_1h,
         output=sums.usage_output,
+        calls=sums.calls_with_usage,
     )
     full_usage = Usage(
         model,
@@ -331,6 +332,7 @@ def cost_of(model: str, sums: CallTotals, prices: Prices) -> CostTotals:
         cache_write=sums.full_cache_write,
         cache_write_1h=sums.full_cache_write_1h,
         output=sums.usage_output,
+        calls=sums.calls_with_usage,
     )
     return CostTotals(
         cost=price.cost_of_counts(sums.prompt, sums.cached, sums.output),
