@@ -2,7 +2,8 @@
 
 Messages are items of the Responses API. The file of a subagent or a fork begins with a copy of its
 parent's history. In a fork, the copied records have new times. A compaction's record has the
-history that replaces the earlier one, in which the summary may be encrypted.
+history that replaces the earlier one, in which the summary may be encrypted. Long because each
+release of Codex has records of its own.
 """
 
 from __future__ import annotations

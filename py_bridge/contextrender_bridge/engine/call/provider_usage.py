@@ -12,7 +12,10 @@ from contextrender_bridge.engine.call.settings import RENDERED, check_delivery, 
 
 TOKEN_FIELDS: Final = ("uncached", "cache_read", "cache_write", "cache_write_1h", "output")
 """The provider's counts. The order is that in which a call's record stores them."""
-FIELDS: Final = ("messages", *TOKEN_FIELDS, "delivery", "model", "added_tokens", "declared_tokens")
+FIELDS: Final = (
+    *("messages", *TOKEN_FIELDS, "delivery", "model", "requested_model"),
+    *("added_tokens", "declared_tokens"),
+)
 MAX_TOOLS: Final = 1_000
 COUNT_LIMIT: Final = 2**40
 """All counts, and all times in seconds since 1970, are below this."""
@@ -22,7 +25,8 @@ COUNT_LIMIT: Final = 2**40
 class ProviderUsage:
     """The usage of the call that had `messages` messages, and what the model was sent.
 
-    `tokens` are the counts of `TOKEN_FIELDS`; None if the provider reported none. `added_tokens`
+    `tokens` are the counts of `TOKEN_FIELDS`; None if the provider reported none. `model` is the
+    provider's name of the model, `requested_model` that of the request. `added_tokens`
     are those of our own recall tool, which the full history would be sent without.
     `declared_tokens` are the tokens of each tool's declaration in the request; None if unknown.
     """
@@ -31,6 +35,7 @@ class ProviderUsage:
     tokens: tuple[int, ...] | None
     delivery: str = ""
     model: str = ""
+    requested_model: str = ""
     added_tokens: int = 0
     declared_tokens: Mapping[str, int] | None = None
 
@@ -62,9 +67,21 @@ class ProviderUsage:
             tokens=tokens if has_counts else None,
             delivery=delivery,
             model=short_name(str(fields.get("model") or "")),
+            requested_model=short_name(str(fields.get("requested_model") or "")),
             added_tokens=added,
             declared_tokens=declared,
         )
+
+    def is_of_other_call(self, record: CallRecord) -> bool:
+        """Return whether this is the usage of another call with the same history as `record`.
+
+        That call was sent to another model. A record has the model of the request until it has
+        usage, and then the provider's name of the model.
+        """
+        if record.usage is not None:
+            return bool(self.model) and self.model != record.model
+        names = {self.requested_model, record.model}
+        return bool(self.requested_model and record.model) and len(names) > 1
 
     def add_to(self, record: CallRecord, *, in_totals: bool = False) -> CallRecord:
         """Return a copy of `record` with this usage, and with the reported model and delivery.
