@@ -89,6 +89,7 @@ def test_usage_format_is_read(kind: str, reply: Any) -> None:
         ({"input_tokens": 100, "cache_creation": {"ephemeral_5m_input_tokens": 200, "ephemeral_1h_input_tokens": 400}}, (100, 0, 200, 400)),
         ({"inputTokens": {"total": 700, "cacheRead": 500, "cacheWrite": 100}}, (100, 500, 100, 0)),
         ({"prompt_cache_hit_tokens": 500, "prompt_cache_miss_tokens": 200}, (200, 500, 0, 0)),
+        ({"input_tokens": 700, "input_token_details": {"cache_read": 500, "cache_creation": 100}}, (100, 500, 100, 0)),
     ],
 )  # fmt: skip
 def test_cached_tokens_are_read(told: Any, counts: Any) -> None:

@@ -48,13 +48,14 @@ _OUTPUT = (
 )
 _THOUGHTS = ("thoughtstokencount",)
 _REASONING = ("completiontokensdetails", "outputtokensdetails")
-_DETAILS = ("prompttokensdetails", "inputtokensdetails", "inputtokens")
+_DETAILS = ("prompttokensdetails", "inputtokensdetails", "inputtokendetails", "inputtokens")
 _CACHE_READ = ("cachereadinputtokens", "cachereadinputtokencount")
 _CACHE_WRITE = (
     *("cachecreationinputtokens", "cachewriteinputtokens", "cachewriteinputtokencount"),
 )
 _CACHE_WRITE_DETAILS = (
     *("cachewritetokens", "cachecreationtokens", "cachecreationinputtokens", "cachewrite"),
+    "cachecreation",  # LangChain
 )
 # The field of an object that counts the cache writes by lifetime, under `_HOUR` and `_MINUTES`.
 _LIFETIMES = ("cachecreation", "cachecreationtokendetails")
