@@ -111,7 +111,7 @@ class LoginAttempts:
         return 0
 
     def forgive(self, *keys: str) -> None:
-        """Remove the newest failure of each key, because the attempt succeeded."""
+        """Remove the failure that `begin` counted for each key, because the attempt succeeded."""
         with self._counts.transaction() as file:
             for key in keys:
                 file.execute(

@@ -78,7 +78,8 @@ class Retention:
     def delete_in_turn(self) -> list[DueSession]:
         """Run `delete_due`, unless a process has claimed this work for the current interval.
 
-        After a change of the limits, run it at once. Raise StoreUnavailable if the database fails.
+        A claim lasts for `TURN_SHARE` of the interval. A change of the limits makes it void. Raise
+        StoreUnavailable if the database fails.
         """
         limits = self._settings
         work = (
