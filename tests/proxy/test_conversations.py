@@ -13,6 +13,7 @@ from contextrender_bridge.client import AsyncContextRender
 
 from tests.proxy.conftest import Setup, Start
 from tests.support.scripted_model import json_reply
+from tests.support.waiting import until
 
 SECRET = "owner A, account DEMO-1111"
 
@@ -132,6 +133,8 @@ def test_equal_cache_key_gives_two_sessions(setup: Setup) -> None:
     a = [message_of("user", "I am A."), *tool_step("a1", SECRET)]
     first = send(setup, a, prompt_cache_key=key)
     second = send(setup, [message_of("user", "I am B.")], prompt_cache_key=key)
+    # The proxy sends a call that is certain to fit before the service has recorded it.
+    until(lambda: setup.service.list_sessions(query=second)["sessions"])
     check_apart(setup, second, first)
 
 
