@@ -89,7 +89,7 @@ export function LocalSessions({ onDone, onFailure }: Props) {
     setBusy("");
   };
   return (
-    <div class="row">
+    <div class="pager">
       {[...(local.value?.agents ?? []), "demo"].map((agent) => (
         <button key={agent} disabled={busy !== ""} onClick={() => open(agent)}>
           {busy === agent ? "Reading…" : agent === "demo" ? AGENTS.demo : `Sessions of ${AGENTS[agent]}`}

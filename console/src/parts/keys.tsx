@@ -2,33 +2,13 @@
 import { useRef } from "preact/hooks";
 import { useEvent } from "../preferences";
 
-const KEYS: [string, [string, string][]][] = [
-  ["Everywhere", [["?", "This list"], ["Tab", "To the next thing that can be used"]]],
-  [
-    "Timeline",
-    [
-      ["← → ↑ ↓", "From cell to cell; with Ctrl to the end"],
-      ["Page up, Page down", "Twenty results on"],
-      ["Enter", "Open the call"],
-      ["R", "Open the result"],
-      ["+ −", "Zoom"],
-      ["F", "Fit all of it"],
-      ["Esc", "Clear the selection"],
-    ],
-  ],
-  ["One call", [["← →", "The call before and the one after"]]],
-  [
-    "Reuse graph",
-    [
-      ["← → ↑ ↓", "Move the picture"],
-      ["N P", "To the next node and the one before"],
-      ["Enter", "Open the node or the group"],
-      ["+ −", "Zoom"],
-      ["F", "Fit the whole graph"],
-      ["Esc", "Clear the selection"],
-    ],
-  ],
-];
+const ZOOM = "+ and −: zoom. F: fit all of it. Esc: clear the selection.";
+const KEYS = {
+  Everywhere: "?: this list. Tab: to the next thing that can be used.",
+  Timeline: `← → ↑ ↓: from cell to cell; with Ctrl to the end. Page up, Page down: twenty results on. Enter: the call. R: the result. ${ZOOM}`,
+  "One call": "← →: the call before and the one after.",
+  "Reuse graph": `← → ↑ ↓: move the picture. N, P: to the next node and the one before. Enter: open the node or the group. ${ZOOM}`,
+};
 
 export function Keys() {
   const dialog = useRef<HTMLDialogElement>(null);
@@ -43,14 +23,10 @@ export function Keys() {
       </button>
       <dialog ref={dialog} aria-label="Keys">
         <h2>Keys</h2>
-        {KEYS.map(([where, keys]) => (
+        {Object.entries(KEYS).map(([where, keys]) => (
           <section key={where}>
             <h3>{where}</h3>
-            {keys.map(([key, does]) => (
-              <p key={key}>
-                <kbd>{key}</kbd> {does}
-              </p>
-            ))}
+            <p>{keys}</p>
           </section>
         ))}
         <form method="dialog">

@@ -50,7 +50,7 @@ export function Tools({ place, data, declared }: ViewProps & { declared: ToolCos
   const [scope, setScope] = useOption<keyof typeof SCOPES>(place, "sessions", "");
   const sessions = useTask<Tool[] | null>(null, async (report, signal) => void (scope && report(await newestTools(signal))), [scope]);
   const own = useMemo(() => withMisses(declared, data), [data.version, declared]);
-  const tools = scope ? (sessions.value ?? NONE) : own;
+  const tools = scope ? (sessions.value ?? own) : own;
   const rows = useMemo(() => orderBy(tools, sort.key as keyof Tool, sort.down), [tools, sort]);
   const columns = [
     text<Tool>("Tool", (tool) => <a href={data.to("timeline", null, { tool: tool.name })}>{tool.name || "a tool"}</a>, { by: "name", rising: true }),
@@ -85,7 +85,6 @@ function withMisses(declared: ToolCost[], data: SessionData): Tool[] {
   return declared.map((tool) => ({ ...tool, missed: missed.get(tool.name) ?? 0, at: data.to("call", tool.largest_turn) }));
 }
 
-const NONE: Tool[] = [];
 const SUMMED = ["results", "tokens", "reused", "declared", "unused_tokens", "excess_tokens"] as const;
 const COSTS = ["dollars", "declared_dollars", "excess_dollars"] as const;
 

@@ -96,7 +96,7 @@ export function Compare({ data, turn, price, other, onOther }: Props) {
 function Words({ texts: [left, right] }: { texts: [string, string] }) {
   const parts = useMemo(() => diffWordsWithSpace(left, right), [left, right]);
   return (
-    <pre class="words">
+    <pre>
       {parts.map(({ value, added, removed }) => (added ? <ins>{value}</ins> : removed ? <del>{value}</del> : value))}
     </pre>
   );

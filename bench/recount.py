@@ -1,0 +1,314 @@
+"""Count recorded runs anew, and compare with every surface: `python -m bench.recount FILE [RUNS]`.
+
+Long because the rules of misses and the reading of every surface are written anew here.
+FILE has runs as JSON Lines, also compressed. RUNS (10) of them, of different lengths, are played
+through `client.fit`, as a live agent would send them. The counts are made of the prompts
+that `fit` returned, by the rules of `tests/support/slow_rules.py`, which share no code with the
+engine. They are compared with the replies, the commands and the pages of the console.
+"""
+
+import gzip
+import json
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from contextrender_bridge import ContextRender
+from contextrender_bridge.base.wire import Json
+
+from tests.console.conftest import Console, Service, running_browser
+from tests.server.servers import running_server
+from tests.support import slow_rules
+from tests.support.command import PROCESS
+
+STEP = 10
+FIGURES = """figures => Object.fromEntries([...figures.querySelectorAll(".figure")].map(figure =>
+    [figure.querySelector("dt").innerText, figure.querySelector("dd").innerText]))"""
+FIELD_ENDS = (":", "=")
+
+
+@dataclass
+class Counts:
+    """The counts of one run. A use or a miss is a turn and the position of a result."""
+
+    turns: int
+    results: int
+    uses: set[tuple[int, int]] = field(default_factory=set)
+    misses: set[tuple[int, int]] = field(default_factory=set)
+    results_by_tool: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def steps(self) -> set[int]:
+        return {turn for turn, _ in self.uses | self.misses}
+
+    @property
+    def share(self) -> str:
+        """The share of the steps without a miss, as pages and commands print it."""
+        if not self.steps:
+            return "–"
+        share = 1 - len({turn for turn, _ in self.misses}) / len(self.steps)
+        rounded = round(100 * share)
+        if rounded == 100 and share < 1:
+            return "99%"
+        return f"{rounded}%"
+
+
+def main() -> None:
+    runs = int(sys.argv[2]) if len(sys.argv) > 2 else 10
+    counts: dict[str, Counts] = {}
+    differences = Differences()
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running_server(Path(folder) / "data") as server,
+        server.client() as http,
+        running_browser() as browser,
+    ):
+        service = Service(server, http)
+        for run in read_runs(Path(sys.argv[1]), runs):
+            run_counts = counts[run["id"]] = play(service, run)
+            steps, misses = len(run_counts.steps), len(run_counts.misses)
+            print(
+                f"{run['id']}: {run_counts.turns} turns, {steps} steps, {misses} misses", flush=True
+            )
+        for name, run_counts in counts.items():
+            compare_replies(service, name, run_counts, differences)
+            compare_commands(service, name, run_counts, differences)
+        compare_lists(service, counts, differences)
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        compare_pages(Console(page, service).enter(), counts, differences)
+    print(f"{differences.compared} numbers of {len(counts)} sessions, {differences.count} differ")
+    sys.exit(differences.count > 0)
+
+
+def read_runs(path: Path, limit: int) -> list[Json]:
+    """Return `limit` runs of different lengths: every `STEP`th of those with most results."""
+    content = path.read_bytes()
+    content = gzip.decompress(content) if path.suffix == ".gz" else content
+    runs = [json.loads(line) for line in content.splitlines()]
+
+    def result_count(run: Json) -> int:
+        return sum(message["role"] == "tool" for message in run["messages"])
+
+    return sorted(runs, key=result_count, reverse=True)[::STEP][:limit]
+
+
+def play(service: Service, run: Json) -> Counts:
+    """Send a run as an agent does, and count it by the prompts that the agent gets."""
+    messages, prompts, complete = run["messages"], {}, {}
+    with ContextRender(service.server.url, service.token) as client:
+        for position, message in enumerate(messages):
+            if message["role"] == "assistant":
+                turn = len(prompts) + 1
+                fitted = client.fit(
+                    run["id"], messages[:position], model=run["model"], fail_open=False
+                )
+                prompts[turn] = list(fitted.messages)
+                texts = Counter(
+                    slow_rules.text_of(m["content"]) for m in fitted.messages if m["role"] == "tool"
+                )
+                complete[turn] = texts
+        client.sync(run["id"], messages)
+    return count(messages, prompts, complete)
+
+
+def count(
+    messages: list[Json], prompts: dict[int, list[Json]], complete: dict[int, Counter[str]]
+) -> Counts:
+    """Return the counts of a run. `complete` has the texts of the results in each prompt."""
+    turns, calls = slow_rules.turns(messages), slow_rules.answers(messages)
+    results = [p for p, message in enumerate(messages) if message["role"] == "tool"]
+    run_counts = Counts(turns=len(prompts), results=len(results))
+    position_of = {event: position for position, event, _ in slow_rules.operations(messages)}
+    for event, result, _ in slow_rules.uses(messages):
+        run_counts.uses.add((turns[position_of[event]], result))
+    names = {
+        result: slow_rules.name_and_arguments(messages[at]["tool_calls"][place])
+        for result, (at, place) in calls.items()
+    }
+    for result in results:
+        run_counts.results_by_tool[names[result][0] if result in names else ""] += 1
+
+    def is_complete(turn: int, result: int) -> bool:
+        return complete[turn][slow_rules.text_of(messages[result]["content"])] > 0
+
+    missing_values: dict[tuple[int, int], set[str]] = {}
+    for turn, result, value in slow_rules.lacking(messages, prompts):
+        if not is_complete(turn, result):
+            missing_values.setdefault((turn, result), set()).add(value)
+    tools = {name for name, _ in names.values()}
+    for (turn, result), values in missing_values.items():
+        text = slow_rules.text_of(messages[result]["content"])
+        if not all(value in tools or is_field_name(value, text) for value in values - tools):
+            run_counts.misses.add((turn, result))
+    for position, message in enumerate(messages):
+        for call in message.get("tool_calls") or []:
+            same = [
+                result
+                for result, call_text in names.items()
+                if result < position and call_text == slow_rules.name_and_arguments(call)
+            ]
+            if same and not is_complete(turns[position], max(same)):
+                run_counts.misses.add((turns[position], max(same)))
+    return run_counts
+
+
+def is_field_name(value: str, text: str) -> bool:
+    """Return whether a value is only in front of a colon or an equals sign in a text."""
+    return value not in slow_rules.values(without_field_names(text))
+
+
+def without_field_names(text: str) -> str:
+    """Return a text without the words that a colon or an equals sign follows, perhaps quoted."""
+    characters, stripped_text, word = (
+        slow_rules.LETTERS + slow_rules.CAPITALS + slow_rules.DIGITS,
+        "",
+        "",
+    )
+    for at, character in enumerate(text):
+        if character in characters + "_.-":
+            word += character
+            continue
+        next_text = text[at : at + 40]
+        quoted = next_text.removeprefix("\\")
+        quoted = quoted[1:] if quoted[:1] in ("'", '"') else next_text
+        after = quoted.lstrip()
+        is_name = after[:1] in FIELD_ENDS and after[1:2] not in (":", "=", "/")
+        stripped_text += (" " if is_name else word) + character
+        word = ""
+    return stripped_text + word
+
+
+class Differences:
+    """The numbers that were compared; those that differ are printed."""
+
+    def __init__(self) -> None:
+        self.compared = 0
+        self.count = 0
+
+    def check(self, place: str, reported: Any, expected: Any) -> None:
+        self.compared += 1
+        if reported != expected:
+            self.count += 1
+            print(f"  {place}: {reported!r}, counted {expected!r}", flush=True)
+
+
+def compare_replies(
+    service: Service, name: str, run_counts: Counts, differences: Differences
+) -> None:
+    """Compare the replies on one session."""
+    missed_turns = len({turn for turn, _ in run_counts.misses})
+    steps = {
+        "steps": len(run_counts.steps),
+        "steps_with_misses": missed_turns,
+        "misses": len(run_counts.misses),
+    }
+    inspected = service("inspect_session", session=name)
+    differences.check(f"{name} turns", inspected["session"]["turns"], run_counts.turns)
+    differences.check(f"{name} results", inspected["session"]["results"], run_counts.results)
+    differences.check(f"{name} uses", inspected["uses"], len(run_counts.uses))
+    differences.check(
+        f"{name} tools",
+        {tool["name"]: tool["results"] for tool in inspected["tools"] if tool["results"]},
+        dict(run_counts.results_by_tool),
+    )
+    totals = inspected["session"]["totals"]
+    differences.check(f"{name} uses in its totals", totals["results_used"], len(run_counts.uses))
+    compared = service.complete("compare_policies", session=name)
+    places = {
+        "inspect_session": totals,
+        "savings": service.complete("savings", session=name)["totals"],
+        "compare_policies": compared["options"][compared["current_option"]],
+    }
+    for place, reply in places.items():
+        for field_name, number in steps.items():
+            differences.check(f"{name} {place} {field_name}", reply[field_name], number)
+    turns = service.rows("timeline", "turns", session=name)
+    positions = service("timeline", session=name)["results"]["positions"]
+    for kind, expected in (("uses", run_counts.uses), ("misses", run_counts.misses)):
+        reported = {(turn["turn"], positions[number]) for turn in turns for number in turn[kind]}
+        differences.check(f"{name} timeline {kind}", sorted(reported ^ expected), [])
+    missed = {
+        (miss["turn"], miss["position"]) for miss in service.misses(name) if not miss["names_only"]
+    }
+    differences.check(f"{name} misses", sorted(missed ^ run_counts.misses), [])
+    graph = service("reuse_graph", session=name)
+    turn_of = {operation["event"]: operation["turn"] for operation in graph["operations"]}
+    graph_uses = {
+        (turn_of[edge["operation"]], graph["results"]["positions"][edge["result"]])
+        for edge in graph["edges"]
+    }
+    differences.check(f"{name} reuse_graph", sorted(graph_uses ^ run_counts.uses), [])
+
+
+def compare_commands(
+    service: Service, name: str, run_counts: Counts, differences: Differences
+) -> None:
+    """Compare the headline that commands print for one session."""
+    for command in ("show", "misses"):
+        output = " ".join(printed_by(service, command, name).split())
+        headline = (
+            f"{run_counts.share} of {len(run_counts.steps):,} steps had every value they used"
+        )
+        is_printed = (
+            headline in output if run_counts.steps else "No answer used an earlier" in output
+        )
+        differences.check(f"{name} contextrender {command}", is_printed, True)
+
+
+def printed_by(service: Service, *words: str) -> str:
+    """Return what a command prints."""
+    environment = {**os.environ, "CONTEXTRENDER_DATA": str(service.server.data)}
+    command = [*PROCESS, *words]
+    return subprocess.run(
+        command, env=environment, check=True, capture_output=True, text=True
+    ).stdout
+
+
+def compare_lists(service: Service, counts: dict[str, Counts], differences: Differences) -> None:
+    """Compare the list of sessions, the savings over all and the tools over all."""
+    listed = {view["session"]: view for view in service("list_sessions")["sessions"]}
+    printed = json.loads(printed_by(service, "sessions", "--json"))
+    tools = json.loads(printed_by(service, "tools", "--json"))
+    rows = service("total_savings")["rows"]
+    differences.check("contextrender sessions", printed["sessions"], list(listed.values()))
+    misses = sum(len(run_counts.misses) for run_counts in counts.values())
+    differences.check("total_savings misses", sum(row["misses"] for row in rows), misses)
+    steps = sum(len(run_counts.steps) for run_counts in counts.values())
+    differences.check("total_savings steps", sum(row["steps"] for row in rows), steps)
+    by_tool = sum((run_counts.results_by_tool for run_counts in counts.values()), Counter[str]())
+    reported = {tool["name"]: tool["results"] for tool in tools["tools"] if tool["results"]}
+    differences.check("contextrender tools", reported, dict(by_tool))
+
+
+def compare_pages(console: Console, counts: dict[str, Counts], differences: Differences) -> None:
+    """Compare the list of sessions and the figures above each session's views."""
+    page = console.page
+    for name, run_counts in counts.items():
+        row = page.get_by_role("row").filter(has=page.get_by_role("link", name=name, exact=True))
+        shares = [text for text in row.locator("td").all_inner_texts() if text == run_counts.share]
+        differences.check(f"{name} list of sessions", bool(shares), True)
+    for name, run_counts in counts.items():
+        for view in ("misses", "tools", "timeline", "call", "graph", "result", "savings"):
+            console.open(name, view)
+            page.locator(".figures").wait_for()
+            page.locator(".progress").wait_for(state="detached")
+            figures = page.locator(".session > .figures").evaluate(FIGURES)
+            expected = {
+                "Steps with all values": run_counts.share,
+                "Turns": f"{run_counts.turns:,}",
+                "Results": f"{run_counts.results:,}",
+                "Uses": f"{len(run_counts.uses):,}",
+            }
+            reported = {title: figures.get(title) for title in expected}
+            differences.check(f"{name} page {view}", reported, expected)
+
+
+if __name__ == "__main__":
+    main()
