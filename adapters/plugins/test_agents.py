@@ -239,6 +239,8 @@ def test_usage_is_reported(agent: Agent) -> None:
 
     Otherwise it is that of the call after a compaction.
     """
+    if not agent.reports_usage:
+        pytest.skip(f"{agent.title} gives its hook no usage")
     agent.user.install(*(RENDER if agent.can_render() else []))
     agent.script(*looks(3), Say("Done."), *looks(6)[3:], Say("Done."))
     with agent.running() as running:
@@ -246,8 +248,6 @@ def test_usage_is_reported(agent: Agent) -> None:
         running.compact()
         running.ask("And now?")
         running.ask("And the next three?")
-        if agent.reports_at_next_compaction:
-            running.compact()
     # In mode `render`: four calls before the compaction, and five after it.
     calls = 9 if agent.can_render() else 1
     client = agent.user.loopback.client

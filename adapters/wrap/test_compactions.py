@@ -11,6 +11,7 @@ import pytest
 from contextrender_bridge.proxy.own_calls import is_compaction
 
 from adapters.conftest import Loopback
+from adapters.openclaw.test_openclaw import OpenClaw, adapt_to_tools
 from adapters.plugins.agents.pi import Pi
 from adapters.plugins.user import User, looks
 from adapters.testing import hosts
@@ -45,7 +46,9 @@ class Summarised(Script):
     def check(self) -> None:
         """Check that the requests for a summary are recognised."""
         assert self.summary_requests
-        assert all(is_compaction("chat", body) for body in self.summary_requests)
+        assert all(is_compaction("chat", body) for body in self.summary_requests), (
+            self.summary_requests
+        )
 
     def check_results(self, count: int) -> None:
         """Check that the requests for a summary have the first `count` results.
@@ -89,3 +92,27 @@ def test_hermes_compaction_is_recognised(hermes: WrappedAgent) -> None:
     process = hermes.run("hermes", *CHAT, "-t", "file,terminal", "-q", "Look at nine hosts.")
     assert process.stdout.strip().endswith("All.")
     script.check()
+
+
+def test_openclaw_compaction_has_all_results(loopback: Loopback, tmp_path: Path) -> None:
+    """The model reports a full window, so OpenClaw compacts before the next question."""
+    openclaw = OpenClaw(loopback, tmp_path)
+    config = json.loads(openclaw.config.read_text())
+    (model,) = config["models"]["providers"]["contextrender"]["models"]
+    model |= {"contextWindow": 60_000, "maxTokens": 1_000}
+    options = {"enabled": True, "mode": "default", "keepRecentTokens": 200}
+    config["agents"]["defaults"]["compaction"] = options | {"memoryFlush": {"enabled": False}}
+    openclaw.config.write_text(json.dumps(config))
+    looked: list[Step] = [Call("look", {"host": f"host_{n}_X"}) for n in range(6)]
+    script = Summarised(
+        loopback.model,
+        [*adapt_to_tools(looked), Say("All."), Say("Done.")],
+        full_answer=6,
+        full_prompt=59_000,
+    )
+    for question, answer in (("Look at six hosts.", "All."), ("And now?", "Done.")):
+        printed = openclaw.run("--local", "--session-id", "hosts", "-m", question)
+        assert [payload["text"] for payload in printed["payloads"]] == [answer]
+    script.check()
+    script.check_results(5)
+    assert loopback.failures() == {}

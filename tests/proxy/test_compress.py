@@ -138,18 +138,18 @@ def test_named_format_keeps_first_calls_on_branch(setup: Setup) -> None:
     tool_use = {"type": "tool_use", "id": "a", "name": "look", "input": {}}
     tool_result = {"type": "tool_result", "tool_use_id": "a", "content": "All is well."}
     name = uuid.uuid4().hex
-    compress(
-        setup, [question, {"role": "system", "content": [block]}], session=name, format="messages"
-    )
+    fields = {"session": name, "format": "messages", "client": "claude"}
+    compress(setup, [question, {"role": "system", "content": [block]}], **fields)
     later = [
         question,
         {"role": "system", "content": "# Environment"},
         {"role": "assistant", "content": [tool_use]},
         {"role": "user", "content": [tool_result]},
     ]
-    reply = compress(setup, later, session=name, format="messages")
+    reply = compress(setup, later, **fields)
     assert reply["messages"] == later
-    assert setup.service.inspect_session(name)["session"]["branches"] == 1
+    session = setup.service.inspect_session(name)["session"]
+    assert (session["branches"], session["client"]) == (1, "claude")
 
 
 def test_gateway_reports_usage(setup: Setup) -> None:

@@ -110,6 +110,15 @@ def ask(text: str) -> Json:
                 ]
             },
         ),
+        (
+            "chat",
+            {
+                "messages": [
+                    system("You are a context summarization assistant. Your task is to read it."),
+                    ask("# Conversation\n[User]: Find it.\n\n# Instructions\nCreate a checkpoint."),
+                ]
+            },
+        ),
         # Hermes: free wording, recognised by `tool_choice`.
         (
             "chat",

@@ -55,8 +55,8 @@ class Agent(ABC):
     has_status: bool = True
     adds_to_summary: bool = False
     """True if the agent always writes a summary of its own, which the text follows."""
-    reports_at_next_compaction: bool = False
-    """True if the plugin reports the usage of the call after a compaction at the next one."""
+    reports_usage: bool = True
+    """True if the agent gives the usage of its calls to a hook."""
     subagent: Call | None = None
     """The call that starts a subagent, if there are any."""
 

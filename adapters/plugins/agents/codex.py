@@ -126,6 +126,7 @@ class Codex(Agent):
     first_words = "ContextRender added "
     has_status = False
     adds_to_summary = True
+    reports_usage = False
 
     def find_program(self) -> Path:
         """Return the agent's program, or skip the test."""

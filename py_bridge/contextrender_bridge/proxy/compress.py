@@ -130,6 +130,8 @@ class Compression:
         dialect = "messages" if is_anthropic else "chat"
         added, completed = (set(), messages) if dialect == "messages" else with_calls(messages)
         request = {**body, "messages": completed}
+        if isinstance(client := body.get("client"), str):
+            headers = [(b"user-agent", client.encode("ascii", "ignore")), *headers]
         call = await self._histories.fit(path, headers, Body(request), dialect, controls)
         fit = await call.rendered(self._histories.deadline)
         transcript = fit.transcript

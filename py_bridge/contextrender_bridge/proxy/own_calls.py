@@ -201,7 +201,8 @@ def _holds_conversation(text: str) -> bool:
 
 
 _HOLDS = re.compile(
-    r"here is the conversation|<conversation>|conversation (?:history|so far)|the messages above"
+    r"here is the conversation|<conversation>|# conversation\s*\n|conversation (?:history|so far)"
+    r"|the messages above"
     r"|(?:create|update) (?:a new|the) anchored summary",
     re.IGNORECASE,
 )

@@ -94,7 +94,7 @@ export async function render(host, call) {
 }
 
 async function renderCall(host, { session, messages, model, format }) {
-  const request = { messages }
+  const request = { messages, client: host.settings.agent }
   if (model) request.model = model
   if (format) request.format = format
   const reply = await post(host, '/v1/compress', request, { 'x-contextrender-session': session })
@@ -158,13 +158,7 @@ async function post(host, path, body, headers = {}) {
   const { url, token } = await credentials(host)
   const init = {
     method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      'user-agent': host.settings.agent,
-      authorization: `Bearer ${token}`,
-      'x-contextrender-token': token,
-      ...headers,
-    },
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${token}`, 'x-contextrender-token': token, ...headers },
     body: JSON.stringify(body),
   }
   const late = host.sleep(TIME_LIMIT_MS).then(() => { throw new TooSlow('The service did not answer within 5 s.') })
