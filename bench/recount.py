@@ -101,7 +101,9 @@ def read_runs(path: Path, limit: int) -> list[Json]:
 
 def play(service: Service, run: Json) -> Counts:
     """Send a run as an agent does, and count it by the prompts that the agent gets."""
-    messages, prompts, complete = run["messages"], {}, {}
+    messages = run["messages"]
+    prompts: dict[int, list[Json]] = {}
+    complete: dict[int, Counter[str]] = {}
     with ContextRender(service.server.url, service.token) as client:
         for position, message in enumerate(messages):
             if message["role"] == "assistant":

@@ -154,4 +154,6 @@ def tool(name: str, results: int, declared: int) -> ToolCost:
         largest_turn=0,
         dollars=None,
         declared_dollars=None,
+        excess_tokens=0,
+        excess_dollars=None,
     )
