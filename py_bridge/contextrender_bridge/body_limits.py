@@ -55,6 +55,10 @@ class BodyLimits:
         is_complete = False
 
         async def receive_counted() -> Message:
+            """Return the next message, and count its body for the request and its user.
+
+            Raise InvalidRequest if the request's body, or all bodies in memory, are too large.
+            """
             nonlocal is_complete
             if is_complete:
                 return await receive()  # no more of the body, but a disconnection

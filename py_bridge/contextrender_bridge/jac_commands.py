@@ -59,6 +59,7 @@ class JacCommands:
         def serve(
             host: str = "127.0.0.1", port: int = 8000, data: str = "", workers: int = 0
         ) -> int:
+            """Run `contextrender serve` with these options, and return its exit code."""
             from contextrender_bridge.cli import main
 
             options = {"--data": data, "--workers": str(workers or "")}

@@ -99,6 +99,7 @@ def require_token(app: App, token: Callable[[], str]) -> App:
     """Return an ASGI app that answers 401 to requests without the current token."""
 
     async def check_token(scope: Scope, receive: Any, send: Any) -> None:
+        """Pass on a request with the token; answer 401 to another one."""
         authorization = dict(scope.get("headers", ())).get(b"authorization", b"")
         expected = b"Bearer " + token().encode()
         if scope["type"] != "http" or secrets.compare_digest(authorization, expected):

@@ -51,6 +51,7 @@ class ContextRenderPlugin(BasePlugin):
             return None
 
         def render(contents: list[Content]) -> list[Content]:
+            """Return the contents to send: the rendered history and the contents after it."""
             end = _history_length(contents, callback_context.user_content)
             body = {
                 "system": _instruction(llm_request.config.system_instruction),

@@ -76,6 +76,7 @@ class _Session:
     """The state of reading one session file, record by record."""
 
     def __init__(self, path: Path, audit_input: AuditInput) -> None:
+        """Prepare to read the file `path`, and to add its runs to `audit_input`."""
         self._path, self._audit_input = path, audit_input
         self._entries: list[Entry] = []
         self._by_id: dict[str, Entry] = {}

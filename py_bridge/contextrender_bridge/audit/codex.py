@@ -103,6 +103,10 @@ def _parents_first(rollouts: Sequence[Rollout]) -> list[Rollout]:
     ordered: dict[str, list[Rollout]] = {}
 
     def add(id: str, children: tuple[str, ...]) -> None:
+        """Add the files of the session `id` to `ordered`, after those of its parents.
+
+        `children` are the sessions that led to `id`. A session among them is its own ancestor.
+        """
         is_cycle = id in children
         if id in ordered or is_cycle or id not in by_id:
             return

@@ -37,6 +37,7 @@ class ContextRenderError(Exception):
     def __init__(
         self, message: str, *, code: str | None = None, status: int | None = None, **details: object
     ) -> None:
+        """Take the class's code and status, unless others are given."""
         super().__init__(message)
         self.message = message
         self.code = self.code if code is None else code

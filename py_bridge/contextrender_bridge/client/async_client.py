@@ -46,6 +46,11 @@ class AsyncContextRender:
         retries: int = connection.RETRIES,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
+        """Take the arguments of `ContextRender`.
+
+        `transport` replaces the network, for example in tests. The environment's HTTP
+        proxies are used only if the address is known now and is not on this machine.
+        """
         self._core = Core(url, token, retries=retries)
         self.failures = self._core.failures
         self._http = httpx.AsyncClient(

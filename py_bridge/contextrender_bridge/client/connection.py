@@ -108,6 +108,7 @@ def with_signature_of(flow: Callable[..., Flow[Any]]) -> Callable[[C], C]:
     result = flow.__annotations__["return"].removeprefix("Flow[").removesuffix("]")
 
     def decorate(method: C) -> C:
+        """Give `method` the flow's name, documentation and signature, and return it."""
         functools.update_wrapper(method, flow)
         method.__annotations__ = {**flow.__annotations__, "return": result}
         signature = inspect.signature(flow).replace(return_annotation=result)

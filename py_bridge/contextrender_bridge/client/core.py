@@ -60,6 +60,7 @@ class Core(Connection):
     """
 
     def __init__(self, url: str | None = None, token: str | None = None, **options: Any) -> None:
+        """Take the options of `Connection`. Begin with empty caches."""
         super().__init__(url, token, **options)
         self.failures = Failures()
         self._histories = HistoryCache()
@@ -443,6 +444,7 @@ class Core(Connection):
         token, _, _ = key
 
         def send_from(recorded_prefix: RecordedPrefix) -> Flow[Json]:
+            """Send the messages after this recorded prefix, and return the reply."""
             position = {"offset": recorded_prefix.messages, "prefix": recorded_prefix.digest}
             new_messages = messages[recorded_prefix.messages :]
             return self.call(

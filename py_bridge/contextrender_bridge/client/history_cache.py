@@ -99,11 +99,13 @@ class UnchangedItems:
     """
 
     def __init__(self) -> None:
+        """Begin without items."""
         self._items: list[Any] = []
         self._blocks: list[ContainerBlock] = []
         self._next_older_block = 0
         """The first of the older blocks that the next `begin` compares with its contents."""
         self.characters = 0
+        """The total length of the texts in the kept containers, to limit their memory."""
 
     def __len__(self) -> int:
         return len(self._items)

@@ -151,6 +151,10 @@ class Proxy:
         body_sent = asyncio.Event()
 
         async def body() -> AsyncIterator[bytes]:
+            """Yield the pieces of the request's body. Set `body_sent` after the last one.
+
+            Raise ClientDisconnected if the client closes the connection before.
+            """
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":

@@ -61,15 +61,20 @@ class CallAttempts:
         Return the full history if the provider refused this history's rendered form before. If it
         refused a larger body of this history as too long, cut this one to the known limit.
         """
-        max_bytes = self._conversation.max_bytes
-        if not self._is_rendered or self._conversation.accepts_only_full:
-            self.sends_full_after_refusal = self._is_rendered
+        conversation = self._conversation
+        max_bytes = conversation.max_bytes
+        if not self._is_rendered:
             # If the proxy may not change the request, send it even above the limit.
             return self.request.full(max_bytes if self.may_change else None)
+        if conversation.accepts_only_full:
+            self.sends_full_after_refusal = True
+            return self.request.full(max_bytes)
         content = self.request.rendered(self._call.fit.body)
         if max_bytes is None or max_bytes >= len(content):
             return content
-        return self.request.smaller(len(content), max_bytes / len(content)) or content
+        # If the request cannot be made this small, try it as it is.
+        shorter_content = self.request.smaller(len(content), share=max_bytes / len(content))
+        return shorter_content or content
 
     def content_after(self, content: bytes, start: ReplyStart) -> bytes | None:
         """Return the body to send next, or None if the agent gets this reply to `content`.

@@ -172,6 +172,7 @@ class _Body(httpx.AsyncByteStream):
         self._response = response
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Yield the bytes as they arrive. Raise httpx's error if the connection fails."""
         try:
             async for piece in self._response.content.iter_any():
                 yield piece

@@ -84,7 +84,10 @@ class Conversation:
         return min(budget, self.max_tokens) if isinstance(budget, int) else self.max_tokens
 
     def start_recording(self, call: asyncio.Task[RenderedRequest]) -> None:
-        """Set `recording` until the call is recorded, because its result has the whole request."""
+        """Set `recording` until the call is recorded.
+
+        A task that has ended would keep its result in memory, which has the whole request.
+        """
         self.recording = call
         call.add_done_callback(self._end_recording)
 

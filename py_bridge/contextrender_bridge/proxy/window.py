@@ -141,6 +141,10 @@ class WindowedRequest:
 
     @property
     def _measured(self) -> MeasuredRequest:
+        """The body that is cut, with the tokens of its messages.
+
+        It is measured at its first use. After that, `_use` discards it when the body changes.
+        """
         if self._measured_request is None:
             reader = dialect_of(self._dialect, self._body)
             self._measured_request = MeasuredRequest(self._body, reader.read(self._body))

@@ -206,6 +206,10 @@ def _row_or_raise(row: rows.DecodedRow | ValueError) -> rows.DecodedRow:
 
 
 def _default(cls: type, declared: Any) -> Any:
+    """Return the default value of a declared field of `cls`.
+
+    Raise TypeError if it has none.
+    """
     if declared.default is not MISSING:
         return declared.default
     if declared.default_factory is not MISSING:

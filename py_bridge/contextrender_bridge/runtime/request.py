@@ -181,7 +181,11 @@ class Hooks:
     @staticmethod
     @hookimpl  # type: ignore[untyped-decorator]
     def log_report(expr: object, custom: bool) -> bool | None:
-        """Report a value without printing it."""
+        """Add a `report` to the walker's reports without printing it. Return True.
+
+        Return None, so that jaclang's own function runs, for a `custom` report or outside a walker.
+        A `custom` report replaces the whole reply.
+        """
         if custom or _current_scope() is None:
             return None
         osp_report(expr)
@@ -190,7 +194,7 @@ class Hooks:
     @staticmethod
     @hookimpl  # type: ignore[untyped-decorator]
     def commit(anchor: object) -> bool | None:
-        """Write the request's changes."""
+        """Write the request's changes. Return None outside a request: jaclang commits then."""
         memory = CURRENT.get(None)
         if memory is None:
             return None
@@ -238,6 +242,7 @@ def _call_directly(name: str, hook: Any) -> None:
         return
 
     def set_callee(callee: Any) -> None:
+        """Make jaclang call `callee` for the hook, in compiled modules too."""
         setattr(JacRuntimeInterface, name, staticmethod(callee))
         # Compiled modules import `connect` and `visit` from these libraries.
         for library in (jaclib, lib):

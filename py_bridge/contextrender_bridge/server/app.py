@@ -1,4 +1,7 @@
-"""The ASGI application of the service: the route of the walkers, and the parts of all routes."""
+"""The ASGI application of the service: the route of the walkers, and the parts of all routes.
+
+Long because it connects all parts of the service.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -127,6 +130,10 @@ class Service:
         self.runtime.close()
 
     async def _run_walker(self, name: str, body: WalkerInput, admit: Callable[[], Caller]) -> Any:
+        """Return the reply of the walker `name`, which runs in a thread.
+
+        `admit` returns the request's user, or raises the error that refuses the request.
+        """
         work = partial(self._work, name, body)
         walker = self.runtime.walkers.get(name)
         is_low_priority = getattr(walker, "is_low_priority", False)
@@ -223,6 +230,7 @@ def build_app(data: Path, *, app: Path | None = None, is_only_worker: bool = Tru
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        """Run the periodic tasks; at the end, close the proxy and the service."""
         with (
             service.processor.main_thread(),
             run_periodically(

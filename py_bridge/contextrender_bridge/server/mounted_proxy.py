@@ -50,6 +50,11 @@ class InProcessClient(AsyncContextRender):
     """A client that runs this process's walkers without HTTP, as the current request's user."""
 
     def __init__(self, run_walker: RunWalker) -> None:
+        """Run walkers by `run_walker`.
+
+        `Core` requires an address and a token, but neither is used: `run_walker` gets the walker's
+        name and the request's user. Walkers of this process need no retries.
+        """
         self._core = Core(URL, "none", retries=0)
         self.failures = self._core.failures
         self._run_walker = run_walker

@@ -103,6 +103,10 @@ def _copy_snapshot(store: Store, part: Path) -> None:
 
 
 def _copy_file(source: Path, target: Path) -> None:
+    """Copy a SQLite database, while others may write it.
+
+    Raise CommandError if it cannot be read.
+    """
     with (
         closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as original,
         closing(sqlite3.connect(target)) as copy,

@@ -371,6 +371,10 @@ class Store(ABC):
             return [self._write_in_savepoint(cursor, batch) for batch in batches]
 
     def _write_in_savepoint(self, cursor: Cursor, batch: WriteBatch) -> Exception | None:
+        """Write a batch, and return the error that prevented it, or None.
+
+        After an error, nothing of the batch is written, and the transaction can continue.
+        """
         cursor.execute("SAVEPOINT batch")
         try:
             self.apply(cursor, batch)

@@ -113,6 +113,7 @@ class PostgresStore(Store):
 
     @override
     def read(self, query: str, params: Sequence[Any] = ()) -> list[Any]:
+        """Return the rows of a query. Send it a second time if its connection was broken."""
         text = _with_percents(query)
         try:
             return self._read(text, params)
@@ -128,6 +129,7 @@ class PostgresStore(Store):
     @override
     @contextmanager
     def transaction(self) -> Iterator[psycopg.Cursor[Any]]:
+        """Return a cursor in a transaction on a connection of the pool."""
         with (
             self._write_connection() as (connection, start_timer),
             connection.transaction(),
@@ -191,6 +193,7 @@ class PostgresStore(Store):
 
     @override
     def size(self) -> int:
+        """Return the bytes of the tables and their indexes, partitions included."""
         # A partitioned table has no bytes itself. An ordinary one is not a leaf above level 0.
         query = (
             "SELECT COALESCE(SUM(pg_total_relation_size(tables.name::regclass) + COALESCE((SELECT "
@@ -217,6 +220,7 @@ class PostgresStore(Store):
 
     @override
     def error_for(self, failure: Exception) -> Exception:
+        """Return WriteConflict or StoreUnavailable for an error of the driver."""
         if isinstance(failure, CONFLICTS):
             return WriteConflict()
         if not isinstance(failure, psycopg.Error):
@@ -231,6 +235,7 @@ class PostgresStore(Store):
         self._pool.close()
 
     def _read(self, text: str, params: Sequence[Any]) -> list[Any]:
+        """Return the rows of a query in psycopg's form. Raise the driver's errors."""
         with (
             span("store read", db__system__name=self.system),
             self._pool.connection() as connection,

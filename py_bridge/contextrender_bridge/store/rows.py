@@ -70,6 +70,7 @@ _MAX_IDLE_COMPRESSORS = 2
 
 
 def _compress(data: bytes) -> bytes:
+    """Return the data compressed by an idle compressor, or by a new one if none is idle."""
     try:
         compressor = _IDLE_COMPRESSORS.pop()
     except IndexError:
@@ -83,6 +84,7 @@ def _compress(data: bytes) -> bytes:
 
 
 def _decompress(data: bytes) -> bytes:
+    """Return the data that `_compress` compressed. Each thread has its own decompressor."""
     decompressor = getattr(_DECOMPRESSORS, "decompressor", None)
     if decompressor is None:
         decompressor = _DECOMPRESSORS.decompressor = zstandard.ZstdDecompressor(_DICTIONARY)

@@ -1,4 +1,7 @@
-"""The store in one SQLite file: nothing to install, one machine."""
+"""The store in one SQLite file: nothing to install, one machine.
+
+Long because one class has everything that differs from PostgreSQL.
+"""
 
 import sqlite3
 import threading
@@ -72,6 +75,7 @@ class SqliteStore(Store):
             raise
 
     def _create_tables(self) -> None:
+        """Set the layout of an empty file, and create the tables that it does not have."""
         with self._connection() as connection:
             # These only affect an empty file. INCREMENTAL lets `reclaim` shrink the file.
             connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
@@ -101,6 +105,7 @@ class SqliteStore(Store):
     @override
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Cursor]:
+        """Return a cursor in a transaction, which waits for other writers first."""
         self._file.check_whole(before_write=True)
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -126,6 +131,7 @@ class SqliteStore(Store):
 
     @override
     def error_for(self, failure: Exception) -> Exception:
+        """Return StoreDamaged or StoreUnavailable, according to the code of an SQLite error."""
         if isinstance(failure, sqlite3.Error):
             code = _code(failure)
             if code in DAMAGE:
@@ -135,6 +141,7 @@ class SqliteStore(Store):
 
     @override
     def probe(self) -> None:
+        """Write one row. If damage was found before, first check whether it is repaired."""
         if self._is_damaged:
             with self._connection() as connection:
                 (answer,) = connection.execute("PRAGMA quick_check(1)").fetchone()
@@ -223,6 +230,7 @@ class SqliteStore(Store):
         return connection
 
     def _close_connection(self, connection: sqlite3.Connection) -> None:
+        """Close a connection. Copy the log into the file only if the log is undamaged."""
         with self._file.connection_lock:
             # The last connection copies the log into the file, but must not copy a damaged log.
             if not self._file.can_save_log():

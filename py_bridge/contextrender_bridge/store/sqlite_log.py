@@ -63,6 +63,7 @@ class WriteAheadLog:
     """
 
     def __init__(self, database: Path) -> None:
+        """Open the log and the index of this database, which has an open connection."""
         self._log_path, self._index_path = (
             database.with_name(database.name + end) for end in ("-wal", "-shm")
         )

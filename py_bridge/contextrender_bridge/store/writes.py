@@ -144,6 +144,10 @@ class WriteQueue:
             raise job.failure
 
     def _write_first_jobs(self) -> None:
+        """Write the first waiting jobs in one transaction, and set the outcome of each.
+
+        The caller must have the write lock.
+        """
         with self._jobs_lock:
             jobs = self._jobs[:MAX_BATCHES]
             del self._jobs[:MAX_BATCHES]

@@ -56,6 +56,7 @@ class TotalsCollector:
     """Collects the totals of a run, call by call. It is safe between threads."""
 
     def __init__(self) -> None:
+        """Begin without calls. Use the prices that are installed."""
         self.totals = RunTotals()
         self.session = ""
         self.failure = ""

@@ -56,6 +56,10 @@ class SignIn:
     """The routes for signing in and out, and the check of the console's cookies."""
 
     def __init__(self, accounts: Accounts, identify: Identify) -> None:
+        """Serve the users of `accounts`.
+
+        `identify` returns the user of a request, or raises Unauthorized.
+        """
         self._accounts = accounts
         self._identify = identify
         self._attempts = LoginAttempts(accounts.counts)

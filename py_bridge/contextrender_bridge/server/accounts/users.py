@@ -157,6 +157,10 @@ class Accounts(Callers):
         return self._token(str(user["user_id"]), LOGIN_SECONDS) if user else None
 
     def _token(self, id: str, seconds: int) -> str:
+        """Return a new token of the user `id`, valid for `seconds`. Record it in the audit log.
+
+        Raise CommandError if the user was deleted or is locked out.
+        """
         user = self._user(id)
         if user is None or not user.active:
             raise CommandError("there is no such user any more.")

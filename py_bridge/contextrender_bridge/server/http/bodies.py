@@ -230,6 +230,7 @@ async def _raise_logged(_: Request, error: Exception) -> Response:
 
 
 async def _refuse_route(_: Request, error: Exception) -> Response:
+    """Raise InvalidRequest for a wrong method of a path, otherwise NotFound."""
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
         allowed_method = (error.headers or {}).get("Allow", "POST")

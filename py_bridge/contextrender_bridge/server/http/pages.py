@@ -40,6 +40,7 @@ def console_routes() -> list[BaseRoute]:
     }
 
     async def page(request: Request) -> Response:
+        """Answer with a file of the console; without a name, with `index.html`."""
         name = request.path_params.get("name") or "index.html"
         if (path := files.get(name)) is None:
             raise NotFound("There is no such file; the console is at /console/.")
@@ -74,6 +75,7 @@ def graph_routes(get_node: GetNode) -> list[BaseRoute]:
         return RedirectResponse("/console/#/store", status_code=308)
 
     async def data(request: Request) -> Response:
+        """Answer with a page of the node's edges, for the request's user."""
         start = request.query_params.get("start", "0")
         if not start.isdecimal():
             raise InvalidRequest("start must be a whole number of at least 0.")

@@ -76,6 +76,7 @@ class Counts:
                 self._connection = None
 
     def _open(self) -> sqlite3.Connection:
+        """Return a connection to the file, which is created with its tables if it is missing."""
         connection = sqlite3.connect(
             self._path, timeout=LOCK_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False
         )
@@ -152,8 +153,7 @@ class Quotas:
             settings.user_max_sessions,
         )
         self.has_limits = any(limit is not None for limit in limits)
-        self._settings = settings
-        self._store = store
+        self._settings, self._store = settings, store
         self._clock = clock
         self._counts = counts
         self._measures: dict[str, tuple[float, int]] = {}
@@ -191,16 +191,16 @@ class Quotas:
         if "messages" not in fields and data is None:
             yield
             return
-        if (limit := self._settings.user_max_mb) is not None:
+        if (max_mb := self._settings.user_max_mb) is not None:
             size = len(body if isinstance(body, bytes) else encode(body))
-            self._check_bytes(caller, limit, size)
+            self._check_bytes(caller, max_mb, size)
         key = fields.get("session") or (data.get("session") if isinstance(data, dict) else "")
         owner = UUID(caller.root)
-        limit = self._settings.user_max_sessions
-        if limit is None or (isinstance(key, str) and has_session(self._store, owner, key)):
+        max_sessions = self._settings.user_max_sessions
+        if max_sessions is None or (isinstance(key, str) and has_session(self._store, owner, key)):
             yield
             return
-        with self._reserve_session(owner, str(key), limit):
+        with self._reserve_session(owner, str(key), max_sessions):
             yield
 
     @contextmanager

@@ -96,6 +96,7 @@ class Redaction:
         return {key: self._redact_export(item) for key, item in value.items()}
 
     def _redact_message(self, value: Any) -> Any:
+        """Return a message, or a part of one, with its texts redacted at every depth."""
         if isinstance(value, str):
             return self._redact_json_or_text(value)
         if isinstance(value, Sequence):
@@ -105,6 +106,10 @@ class Redaction:
         return self._redact_mapping(value, is_message=True)
 
     def _redact_field(self, value: Any, name: str) -> Any:
+        """Return the value of a message's field `name`, redacted.
+
+        A kind or id in `KEPT_FIELDS` stays. Redact names too in a tool call's arguments.
+        """
         if name in KEPT_FIELDS and isinstance(value, str):
             return value
         if name in ARGUMENT_FIELDS:
@@ -214,6 +219,7 @@ def _replace(rule: Rule, text: str) -> str:
 
 
 def _is_json(text: str) -> bool:
+    """Return whether the text is valid JSON that Python can parse."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):

@@ -28,6 +28,11 @@ class RecoveringApp:
     """
 
     def __init__(self, build: Callable[[], Starlette], on_open: Callable[[], None]) -> None:
+        """Build the app.
+
+        If the store fails, remember why; the server's startup begins the retries. Raise
+        CommandError if the configuration is wrong.
+        """
         self._build, self._on_open = build, on_open
         self._is_ending = threading.Event()
         self._reason = ""

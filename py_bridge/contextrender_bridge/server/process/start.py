@@ -95,6 +95,7 @@ def serve(
     url, folder = address(listener, host), app or app_dir()
 
     def work(worker: Worker) -> int:
+        """Run one worker until it ends, and return its exit code."""
         from contextrender_bridge.server.process.worker import run_worker
 
         return run_worker(

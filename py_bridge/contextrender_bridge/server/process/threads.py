@@ -108,6 +108,7 @@ class Pace:
     """The pace of low-priority requests, which rest while agents' calls run. It is thread-safe."""
 
     def __init__(self) -> None:
+        """Begin without running calls, and without a rest. Times are of `time.monotonic`."""
         self._lock = threading.Lock()
         self._running_calls = 0
         self._last_call_end = float("-inf")
@@ -219,6 +220,7 @@ async def run_in_thread(threads: Executor, task: str, work: Callable[[SendReply]
         loop.call_soon_threadsafe(_set_result, reply, early_reply)
 
     def finish(future: asyncio.Future[Any]) -> None:
+        """Answer with the result or the failure of `work`, unless the reply was sent before."""
         failure = future.exception()
         if failure is None:
             _set_result(reply, future.result())

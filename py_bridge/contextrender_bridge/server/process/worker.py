@@ -121,6 +121,10 @@ def announce_service(url: str, token_for: Callable[[str], str], data: Path) -> I
     """
 
     def write_file() -> None:
+        """Write the address and token, unless another running server is in the file.
+
+        Log a failure instead of raising it, because the next period tries again.
+        """
         current = Credentials("", "")
         try:
             with suppress(NoCredentials):

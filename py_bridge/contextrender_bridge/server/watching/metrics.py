@@ -67,6 +67,10 @@ class StoredCalls(Collector):
         return self._sums_by_labels
 
     def _read_sums(self) -> dict[Labels, CallTotals]:
+        """Read the totals of all users' calls, and add them up by model, policy and delivery.
+
+        Models without a price count together as `OTHER_MODEL`.
+        """
         sums_by_labels = defaultdict[Labels, CallTotals](CallTotals)
         for (_, _, model, policy, delivery), sums in add_rows(
             all_usage_totals(self._store)

@@ -43,6 +43,10 @@ class Readiness:
         metrics: Metrics,
         is_from_local_user: Callable[[Request], Awaitable[bool]],
     ) -> None:
+        """Check this store and the disk of the folder `data`; serve `metrics`.
+
+        `is_from_local_user` returns whether a request has the local user's token.
+        """
         self._store, self._data, self._settings = store, data, settings
         self._metrics, self._is_from_local_user = metrics, is_from_local_user
         # With one thread, requests do not start more and more probes of a store that hangs.
@@ -97,6 +101,10 @@ class Readiness:
         return Response(page, media_type=CONTENT_TYPE)
 
     def _check_disk(self) -> int:
+        """Return the free bytes of the data folder's disk.
+
+        Raise NotReady if the folder cannot be read, or if the setting requires more free space.
+        """
         try:
             free = shutil.disk_usage(self._data).free
         except OSError as failure:

@@ -168,6 +168,7 @@ def _without(arguments: Sequence[str], key: str) -> list[str]:
 
 
 def _toml(text: str) -> Json:
+    """Return the fields of a TOML text. Raise CommandError before Python 3.11."""
     try:
         parsed: Json = importlib.import_module("tomllib").loads(text)
     except ImportError:

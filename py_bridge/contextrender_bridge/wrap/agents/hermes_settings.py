@@ -87,6 +87,7 @@ def _home(request: RunRequest) -> Path:
 
 
 def _yaml(text: str) -> Any:
+    """Return the value of a YAML text. Raise CommandError if PyYAML is not installed."""
     try:
         import yaml
     except ImportError:
