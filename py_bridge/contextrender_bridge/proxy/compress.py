@@ -65,7 +65,7 @@ class Compression:
         InvalidRequest if `messages` is no list.
         """
         if "usage" in body and "messages" not in body:
-            return self._note(body, controls)
+            return self._report_usage(body, controls)
         messages = body.get("messages")
         if not isinstance(messages, list):
             raise InvalidRequest("Field 'messages' must be a list.")
@@ -95,7 +95,7 @@ class Compression:
         equal = takewhile(lambda pair: pair[0] == pair[1], zip(before, hashes, strict=False))
         return sum(1 for _ in equal)
 
-    def _note(self, body: Mapping[str, Any], controls: Controls) -> Json:
+    def _report_usage(self, body: Mapping[str, Any], controls: Controls) -> Json:
         """Report the provider's usage of the session's last call to the service.
 
         Raise InvalidRequest if `usage` is invalid, NotFound if no such call came through here.

@@ -105,6 +105,7 @@ def add_edges(
         anchor.persistent, anchor.root = True, node_anchor.root
         cast(Any, edge).__jac__ = anchor
         node_anchor.edges.append(anchor)
+        # A node that is not loaded gets its edges from the store later.
         if (other_anchor := memory.__mem__.get(other)) is not None:
             other_anchor.edges.append(anchor)
         anchors.append(anchor)

@@ -75,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
     redirect = agent.redirect(request, routes)
     if program is None or args.dry_run:
         return _print_redirect(agent, redirect, routes, as_json=args.json)
+    # A command of the agent that calls no model runs without the proxy.
     if not redirect.makes_model_calls:
         return exit_status_of(run_child([program, *redirect.arguments], request.environment))
     if not hasattr(os, "fork"):

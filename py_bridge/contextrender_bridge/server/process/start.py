@@ -91,7 +91,7 @@ def serve(
     limit_free_memory()
     _check_address(host, port, data)
     listener = listen(host, port)
-    os.umask(0o077)
+    os.umask(0o077)  # Only the server's user may read the files that it creates.
     url, folder = address(listener, host), app or app_dir()
 
     def work(worker: Worker) -> int:

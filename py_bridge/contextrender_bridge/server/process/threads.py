@@ -85,7 +85,8 @@ class Threads:
             """Admit the caller at the first run, and do the work."""
             if not callers:
                 callers.append(admit())
-            with self._pace.low_priority() if is_low_priority else self._pace.agent_call():
+            pace = self._pace.low_priority() if is_low_priority else self._pace.agent_call()
+            with pace:
                 return work(callers[0], answers, send_reply)
 
         threads = self._low_priority if is_low_priority else self._calls
