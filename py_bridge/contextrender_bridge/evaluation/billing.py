@@ -89,6 +89,7 @@ class Prompts:
         return units
 
     def _text_tokens(self, role: object, content: object) -> int:
+        """Return the tokens of a message's content. A text is counted once, whatever its role."""
         if not isinstance(content, str) or not content:  # an empty text's tokens depend on the role
             return self._counter.message({"role": role, "content": content})
         if content not in self._texts:
@@ -154,6 +155,7 @@ class AnthropicCache:
     """
 
     def __init__(self, *, has_quarter_breakpoints: bool) -> None:
+        """Start an empty cache."""
         self._has_quarter_breakpoints = has_quarter_breakpoints
         self._last_uses: dict[int, float] = {}
         """The time of the last use of each cached beginning, by its hash."""

@@ -35,6 +35,11 @@ class _Loop:
     """A growing history of the recorded messages, with the repeated calls between them."""
 
     def __init__(self, run: Run, render: Render, prompts: Prompts) -> None:
+        """Start an empty history.
+
+        `run` has the recorded messages, `render` makes each call's prompt, and `prompts` counts the
+        tokens that are billed.
+        """
         self.score = LoopScore()
         self._run = run
         self._render = render

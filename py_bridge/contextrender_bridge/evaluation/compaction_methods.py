@@ -125,6 +125,10 @@ class CompactedHistory:
         size: int,
         summary: str = "",
     ) -> str:
+        """Return the text of a compaction of all messages, with the given texts and results.
+
+        `size` is its limit in tokens. `summary` is the agent's own summary, or empty.
+        """
         branch = CompactedBranch(0, len(self.messages), self.history.digest)  # the main branch
         return write_compaction(branch, texts, results, size, self.counter, summary).text
 

@@ -132,6 +132,7 @@ class _CompactedHistory:
     """A session's full history around a compaction."""
 
     def __init__(self, compaction: RunCompaction) -> None:
+        """Join the messages before and after `compaction` to the history without a compaction."""
         self._compaction = compaction
         history = [*compaction.before, *compaction.after]
         self._before_count = len(compaction.before)

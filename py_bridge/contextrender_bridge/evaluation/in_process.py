@@ -56,7 +56,7 @@ def replay_run(
         history.extend(run.messages[new_messages], counter, run.times[new_messages])
         recording += time.perf_counter() - start
         for scorer, render in zip(scorers, renderers, strict=True):
-            let_requests_run()
+            let_requests_run()  # a worker process counts its progress by these calls
             # No times, because the shared history has them already.
             prompt = render(run.messages[: turn.position], ())
             scorer.add(turn, prompt)
@@ -143,6 +143,7 @@ class _TimedEmbedder(RememberingEmbedder):
     seconds = 0.0
 
     def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors of `texts`, and add the time to `seconds`."""
         start = time.perf_counter()
         try:
             return super().embed(texts)

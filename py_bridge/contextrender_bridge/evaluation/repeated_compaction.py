@@ -36,6 +36,7 @@ def repeat_compactions(
 ) -> Iterator[RepeatedCompaction]:
     """Yield the compactions of a session whose context may have `window` tokens.
 
+    `size` is the largest number of tokens of a compaction's text.
     The context is the text of the last compaction and the messages since. It is compacted before a
     model call if it has more than `FULL_SHARE` of the window.
     """
@@ -47,7 +48,7 @@ def repeat_compactions(
             if tokens > FULL_SHARE * window:
                 history.extend(messages[recorded:position])
                 recorded = position
-                text = history.rendered_results(size, "")
+                text = history.rendered_results(size, "")  # without a summary by the agent
                 after = history.counter.message({"role": "user", "content": text})
                 yield RepeatedCompaction(turn, tokens, after)
                 tokens = after

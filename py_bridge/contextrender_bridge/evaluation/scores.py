@@ -140,9 +140,10 @@ class CaseScore:
 
         `output` is the tokens of the turn's answer.
         """
+        # `turn.newest` has the positions of the results returned since the previous call.
         if turn.newest and prompt.tokens_full > prompt.budget:
             self.newest += 1
-            self.newest_complete += turn.newest <= prompt.complete
+            self.newest_complete += turn.newest <= prompt.complete  # whether it is a subset
         self.recall.add_turn(turn.events, prompt.complete, prompt.messages)
         self.recall.add_invocation(prompt.tokens_full, prompt.tokens_rendered, prompt.budget)
         self.tokens_unbudgeted += prompt.tokens_unbudgeted

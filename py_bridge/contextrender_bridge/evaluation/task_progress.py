@@ -33,6 +33,7 @@ class TaskProgress:
     """
 
     def __init__(self, sizes: Sequence[int], advance: Callable[[int], None]) -> None:
+        """Start with no step finished. `counts` is shared with the worker processes."""
         self._sizes = sizes
         self._advance = advance
         self.counts: Any = multiprocessing.get_context("spawn").Array("q", len(sizes), lock=False)
@@ -88,6 +89,7 @@ def work_here[R](progress: TaskProgress, task: int, work: Callable[..., R], *arg
     last_update = time.monotonic()
 
     def count() -> None:
+        """Count a step of `task`, and show the progress if it was not shown for a while."""
         nonlocal last_update
         progress.counts[task] += 1
         if time.monotonic() - last_update > UPDATE_SECONDS:

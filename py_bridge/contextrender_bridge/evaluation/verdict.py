@@ -45,6 +45,7 @@ class CaseOutcome:
         loop = figures[f"{rule}_loop"].value is not None
         calls_cost = figures[f"{rule}_calls"]
         cost = figures[f"{rule}_loop"] if loop else calls_cost
+        # A cost is a case's dollars as a multiple of the full prompts' dollars.
         full_dollars = (figures[f"{rule}_dollars"].value or 0.0) / (calls_cost.value or 1.0)
         return cls(
             case,

@@ -46,6 +46,7 @@ def _plain_progress(console: Console, description: str, total: int) -> Callable[
     finished_steps = printed_lines = 0
 
     def advance(steps: int) -> None:
+        """Add finished `steps`, and print a line if another one is due."""
         nonlocal finished_steps, printed_lines
         finished_steps += steps
         due_lines = PLAIN_LINES * finished_steps // max(total, 1)

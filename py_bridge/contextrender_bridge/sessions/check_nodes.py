@@ -94,6 +94,7 @@ class NodeCheck:
             fields = self._event_fields(info, event)
             is_missing = fields is None and event < info.events
             position = message_events[0]["position"] if message_events else None
+            # A missing event, the next message's event and the branch's end complete a message.
             is_complete = fields is None or fields["position"] != position
             if message_events and is_complete:
                 if digest_before is not None and not is_intact(message_events, digest_before):

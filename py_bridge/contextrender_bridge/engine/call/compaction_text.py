@@ -160,6 +160,7 @@ def _omitted_line(result: CompactedResult) -> str:
 
 
 def _older_line(omitted: Sequence[CompactedResult]) -> str:
+    """Return a sentence with the number, the positions and the most frequent tools of `omitted`."""
     counts = Counter(result.tool for result in omitted).most_common(8)
     tools = ", ".join(f"{count:,} of {tool}" for tool, count in counts)
     return (

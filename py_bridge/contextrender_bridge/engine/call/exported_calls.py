@@ -204,7 +204,10 @@ def _are_pieces(pieces: Any) -> bool:
 
 
 def _miss_edge(event: int, fields: Mapping[str, Any]) -> ShownEvent:
-    """Return an edge to a missing result. Raise ValueError or KeyError for a wrong format."""
+    """Return an edge to a result that the answer used and the prompt did not show complete.
+
+    `event` is the result's event number. Raise ValueError or KeyError for a wrong format.
+    """
     _check(_are_counts([event]) and fields.keys() == {"values", "repeated", "names_only"})
     values, flags = fields["values"], (fields["repeated"], fields["names_only"])
     _check(isinstance(values, list) and all(isinstance(value, str) for value in values))

@@ -68,6 +68,7 @@ def _add_stored_uses(
         if event.kind == "result":
             history.reuse.observe_result(event.text)
         for used_event, values in sorted(stored_uses.get(number, ())):
+            # The edge has the used result's event number; a use has its number among the results.
             result = bisect_left(history.results.event, used_event)
             if result == len(history.results.event):
                 continue  # the edge is corrupted, or leads to a missing result

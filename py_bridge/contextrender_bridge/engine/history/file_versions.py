@@ -66,6 +66,7 @@ class FileVersions:
     """The edits of all files in a history, and the file that each result is of."""
 
     def __init__(self) -> None:
+        """Start without edits and results."""
         self._edits: list[FileEdit] = []  # in order
         self._edits_by_name: defaultdict[str, list[FileEdit]] = defaultdict(list)
         """The edits by the base name of their path."""
@@ -188,6 +189,7 @@ def replaced_ranges(text: str, edits: list[FileEdit], *, is_file: bool) -> list[
     long_removed = [line for line in removed if len(line) >= SHORT]
 
     def is_replaced(line: str, content: str) -> bool:
+        """Return whether edits replaced `line`. `content` is it without its line number."""
         if line in removed or content in removed:
             return True
         # Tools show lines with more than a number around them. A short line, such as a bracket, is

@@ -88,6 +88,7 @@ class VectorTable:
     """The results' unit vectors by result number, in one growing float32 matrix."""
 
     def __init__(self) -> None:
+        """Start without vectors, and without a model."""
         self.model = ""  # the embedding model of all vectors; `use_model` drops those of another
         self.task: Vectors | None = None  # the vector of the first user message
         self.unsaved: set[int] = set()  # the results whose vectors are not stored yet

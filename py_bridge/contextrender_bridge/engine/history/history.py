@@ -83,6 +83,7 @@ class History:
     """
 
     def __init__(self) -> None:
+        """Start an empty history."""
         # One entry for each message, by its position:
         self.roles: list[str] = []
         self.messages: list[Json | None] = []  # None if its text is not in memory
@@ -285,6 +286,7 @@ class History:
                 call_hash = hash((event.name, event.text))
                 call = _OpenCall(position, number, event.tokens, turn, call_hash)
                 self._open_calls.setdefault(event.call_id, []).append(call)
+                # The message's first event is its text, so its first call has the number 0.
                 self.files.add_call((position, number - self.events - 1), event.text)
                 if call_hash in self._latest_result:
                     results_called_again.add(self._latest_result[call_hash])

@@ -80,6 +80,7 @@ class RememberingTracking(Tracking):
     """
 
     def __init__(self) -> None:
+        """Start a tracking without messages."""
         super().__init__()
         self._position = 0  # of the message that is being added
         # After each message:
@@ -149,6 +150,7 @@ class RememberingTracking(Tracking):
         return _growable(np.bincount(used_results, minlength=results)), _growable(last_use)
 
     def _add(self, history: "History", position: int, message: Json, counter: TokenCounter) -> None:
+        """Add `message`, and record what is needed to return to the state after it."""
         self._position = position
         if history.is_result(position):
             self._result_positions.append(position)

@@ -25,6 +25,7 @@ class RememberingReuse(ReuseIndex):
     """
 
     def __init__(self) -> None:
+        """Start without values and uses."""
         super().__init__()
         # The values of all results, one result after the other, and where those of each result end.
         self._result_values, self._result_ends = GrowableArray(np.int32), GrowableArray()

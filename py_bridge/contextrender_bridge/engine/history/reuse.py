@@ -31,6 +31,7 @@ class ReuseIndex:
     """
 
     def __init__(self) -> None:
+        """Start without values and uses."""
         self.uses: list[Use] = []  # in transcript order
         # Each value, by its number:
         self._ids: dict[str, int] = {}  # the number

@@ -58,6 +58,7 @@ class SessionCache:
     """
 
     def __init__(self, limit: int) -> None:
+        """Start an empty cache of about `limit` bytes."""
         self.limit = limit
         self._guard = threading.Lock()
         self._entries: OrderedDict[Key, _CachedState] = OrderedDict()

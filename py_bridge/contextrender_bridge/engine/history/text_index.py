@@ -83,6 +83,7 @@ class WordIndex:
     """
 
     def __init__(self) -> None:
+        """Start without segments."""
         self._postings: dict[str, int | array[int]] = {}
         """By word: the segments that contain it in order, or the segment if it is only one."""
         self._entries = 0

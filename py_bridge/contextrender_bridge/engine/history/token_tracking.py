@@ -52,6 +52,7 @@ class Tracking:
     """
 
     def __init__(self) -> None:
+        """Start the tracking of a history, without messages."""
         self.message_count = 0
 
         # Each token, by its number:

@@ -74,6 +74,7 @@ class RememberingEmbedder:
     """An embedder that keeps its vectors, so that each text is embedded once."""
 
     def __init__(self, inner: Embedder) -> None:
+        """Start without vectors. `inner` embeds each text that has none yet."""
         self._inner = inner
         self.name = inner.name
         self._vectors: dict[str, Any] = {}

@@ -32,6 +32,7 @@ class SelectionBuilder:
     """
 
     def __init__(self, context: CallContext, text: TextSelection) -> None:
+        """Start with no result selected. The tokens of `text` are taken from the budget first."""
         self.context = context
         self.text = text
         self.used_tokens = 0

@@ -72,6 +72,7 @@ def with_weights(
     """Return the method's policy with these weights, whatever the parameters: an ablation."""
 
     def select(view: PolicyInput) -> Selection:
+        """Return the selection that the method's policy makes with these weights."""
         parameters = replace(
             view.parameters,
             weight_recency=float(recency),

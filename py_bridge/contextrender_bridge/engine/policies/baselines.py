@@ -37,6 +37,10 @@ def semantic_retrieval(view: PolicyInput) -> Selection:
     selected_tokens = 0
 
     def select(order: list[int], limit: float) -> None:
+        """Select results in `order` while the tokens of all selected results are at most `limit`.
+
+        A result that is too large is skipped.
+        """
         nonlocal selected_tokens
         for result in order:
             if available[result] and selected_tokens + view.costs[result] <= limit:

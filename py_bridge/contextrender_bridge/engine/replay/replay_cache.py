@@ -27,6 +27,7 @@ class CachedReplay(BranchReplay):
     """A branch's replay with its recorded calls, and its calls under other settings."""
 
     def __init__(self, embedder: Embedder, counter: TokenCounter) -> None:
+        """Start a replay without calls. Its calls use `embedder` and `counter`."""
         super().__init__(embedder, counter)
         self.replays = Replays(self)
         self._recorded_calls: dict[int, ReplayedCall] = {}
