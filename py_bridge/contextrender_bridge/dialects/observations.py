@@ -47,10 +47,10 @@ class ObservationTranscript(Transcript):
     """
 
     def __init__(self, body: Body, previous: Transcript | None = None) -> None:
-        """Read `messages`. An observation after a message of the model is read as its result.
+        """Read the body's `messages`.
 
-        Each other message is added in its canonical form. An item that cannot be read is always
-        sent, unchanged.
+        An observation after a message of the model is read as its result. Each other message is
+        added in its canonical form. An item that cannot be read is always sent, unchanged.
         """
         earlier = reusable_transcript(previous, ObservationTranscript)
         if earlier and any(
@@ -81,7 +81,7 @@ class ObservationTranscript(Transcript):
             self._finish_item(index, is_always_sent=False)
         self.positions += [None] * (len(self._items) - self._end)
         if speaker == len(self.messages) - 1:
-            # The model's last message becomes a call if the next request goes on with an
+            # The model's last message becomes a call if the next request continues with an
             # observation. Such a history is read again from its start, which happens rarely.
             self.stable_count = 0
 

@@ -174,7 +174,7 @@ class AnthropicCache:
         cached = [self._last_cached_unit(u, prefixes, prefix_blocks, time) for u in breakpoints]
         last_cached = max(cached)
         for unit in breakpoints:
-            if prefix_tokens[unit] >= MIN_CACHED_TOKENS:
+            if prefix_tokens[unit] >= MIN_CACHED_TOKENS:  # the provider caches nothing shorter
                 self._last_uses[prefixes[unit]] = time
         prompt_tokens, cache_read = prefix_tokens[-1], 0
         if last_cached >= 0:

@@ -41,7 +41,10 @@ class CaseOutcome:
 
     @classmethod
     def of(cls, case: Case, figures: Mapping[str, Estimate], rule: str) -> Self:
-        """Return the outcome of a case from its figures, under one of `billing.RULES`."""
+        """Return the outcome of a case from its figures, under one of `billing.RULES`.
+
+        The cost is that of the closed loop if it was replayed, otherwise of the recorded calls.
+        """
         loop = figures[f"{rule}_loop"].value is not None
         calls_cost = figures[f"{rule}_calls"]
         cost = figures[f"{rule}_loop"] if loop else calls_cost
@@ -68,6 +71,7 @@ class CaseOutcome:
             "policy": self.case.name,
             "budget": budget_name(self.case.budget),
             "cost": self.cost.to_json(),
+            # Reports have the miss rate under this key.
             "hidden": self.miss_rate.to_json(),
             "dollars": self.dollars,
             "full_dollars": self.full_dollars,

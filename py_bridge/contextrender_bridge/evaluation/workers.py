@@ -131,7 +131,10 @@ def _submit[R](
     tasks: Sequence[tuple[Any, ...]],
     sizes: Sequence[int],
 ) -> dict[Future[R], int]:
-    """Submit the tasks, the largest first. The workers ignore Ctrl-C; this process handles it."""
+    """Submit the tasks, the largest first. The workers ignore Ctrl-C; this process handles it.
+
+    Return the number of each future's task. `count_pauses` runs the work and counts its progress.
+    """
     largest_first = sorted(range(len(tasks)), key=lambda number: -sizes[number])
     previous_handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

@@ -50,7 +50,9 @@ class _EdgeCheck:
             for source, kind, target, data in nodes.store.edges(nodes.owner, nodes.node_ids)
         }
         self._from: defaultdict[UUID, set[Edge]] = defaultdict(set)
+        """The stored edges that lead from each node."""
         self._into: defaultdict[UUID, set[Edge]] = defaultdict(set)
+        """The stored edges that lead to each node."""
         for edge in self.edges:
             source, _, target = edge
             self._from[source].add(edge)
@@ -92,6 +94,7 @@ class _EdgeCheck:
                 continue
             history = self._history(info, ids)
             yield from self._missing_edges(self._event_edges(info, ids, history), branch_name)
+            # The edges above are of types that are not in `DERIVED`, so `_expected` lacks them.
             superseded = self._superseded_edges(info, ids, history)
             self._expected |= {*superseded}
             yield from self._missing_edges(superseded, branch_name)

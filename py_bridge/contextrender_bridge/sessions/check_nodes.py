@@ -56,6 +56,7 @@ class NodeCheck:
             yield self.finding("missing", f"the node of session {self.session}")
         if damage := node.get("damage"):
             yield self.finding("set aside", f"damaged: {damage}")
+        # Nodes of the last branches may be missing. The session's node has the count, too.
         stored_count = node.get("branches", 0)
         if isinstance(stored_count, int):
             branch_count = max(branch_count, stored_count)

@@ -105,7 +105,10 @@ class SessionLocks:
                 self._by_name[name] = (lock, users - 1)
 
     def _lock_file(self, name: str, deadline: float) -> None:
-        """Lock a session's byte against other processes. Raise Busy if the deadline passes."""
+        """Lock a session's byte against other processes. Raise Busy if the deadline passes.
+
+        Do nothing without a lock file. `deadline` is a time of the monotonic clock, in seconds.
+        """
         if self._file is None:
             return
         while True:

@@ -105,7 +105,10 @@ def group_columns(text: str) -> list[str]:
 
 
 def as_day(text: str) -> str:
-    """Return a day (UTC) in ISO format, or "" for an empty text. Raise CommandError if invalid."""
+    """Return the day (UTC) of "today", "yesterday" or an ISO date in ISO format; "" for "".
+
+    Raise CommandError for any other text.
+    """
     year, month, day, *_ = time.gmtime()
     today = date(year, month, day)
     days = {"": "", "today": today.isoformat(), "yesterday": (today - DAY).isoformat()}
