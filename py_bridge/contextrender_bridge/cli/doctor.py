@@ -145,6 +145,7 @@ def check_data_folder() -> Iterator[CheckResult]:
     """Check that the data folder can be written to, and its free space."""
     folder = data_dir()
     advice = "name another with CONTEXTRENDER_DATA"
+    # The folder, or the closest one above it that exists, in which the first start makes it.
     existing = next((path for path in (folder, *folder.parents) if path.exists()), Path("/"))
     if not existing.is_dir():
         yield CheckResult("data", f"{existing} is a file", "bad", advice)

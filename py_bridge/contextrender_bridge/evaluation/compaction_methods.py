@@ -168,6 +168,7 @@ def score_compaction(compaction: RunCompaction) -> list[MethodScore]:
     history = CompactedHistory(compaction.before, compaction.model)
 
     def score(method: str, size: int, context: Sequence[Json]) -> MethodScore:
+        """Count the steps for which `context` has all values that they need."""
         complete = sum(not unseen_tokens(values, context) for values in needed)
         tokens = sum(map(history.counter.message, context))
         return MethodScore(compaction.session, method, size, tokens, len(needed), complete)
@@ -178,6 +179,7 @@ def score_compaction(compaction: RunCompaction) -> list[MethodScore]:
     for size in SIZES:
         for method, write in METHODS.items():
             own_summary = summary if method == WITH_SUMMARY else ""
+            # At `OWN_SIZE`, which is 0, the limit is the size of the agent's own context.
             text = write(history, size or agent.tokens, own_summary)
             scores.append(score(method, size, [{"role": "user", "content": text}]))
     return scores

@@ -83,7 +83,7 @@ def print_one_call(out: Console, run: Run) -> None:
     call = max(turns_of(run), key=lambda turn: len({event.position for event in turn.events}))
     with temporary_service() as service, ContextRender(service.url, service.token) as client:
         for turn in turns_of(run)[: call.number]:
-            if turn.position:
+            if turn.position:  # an answer at the start of a run has no history
                 client.fit(run.id, run.messages[: turn.position], fail_open=False)
         view = client.explain(run.id, turn=call.number)
     used_results = {event.position for event in call.events}
