@@ -169,14 +169,18 @@ def fetch_edges(
     """Return the committed edges of a type from the caller's nodes, as source, target and fields.
 
     For many nodes it is 25 to 40 times faster than following the edges in Jac. If an edge cannot be
-    read, raise ValueError if `strict`, otherwise skip it.
+    read, or a damaged index gives one that leads from another node, raise ValueError if `strict`,
+    otherwise skip it.
     """
     memory = CURRENT.get()
     assert memory.owner is not None
-    edge_rows = memory.store.edges_from(memory.owner, nodes, memory.number(kind))
+    sources = set(nodes)
+    edge_rows = memory.store.edges_from(memory.owner, sources, memory.number(kind))
     edges = []
     for source, _, target, data in edge_rows:
         try:
+            if source not in sources:
+                raise ValueError("an edge leads from another node")
             edges.append((source, target, {} if data is None else rows.read(data)[1]))
         except ValueError:
             if strict:

@@ -101,8 +101,8 @@ class ExcerptBuilder:
     def fill_up(self, limit: float) -> None:
         """Add the segments with the largest gains of all results that are not selected yet.
 
-        The tokens of the selection stay within `limit`. Tracked tokens that a newer version of a
-        segment's file has, too, are shown from that version.
+        The tokens of the selection stay within `limit`. If a newer version of a file has a segment
+        with the same tracked tokens, that segment is added instead.
         """
         builder = self._builder
         if limit - builder.used_tokens > MIN_TO_FILL:
@@ -197,9 +197,10 @@ class ExcerptBuilder:
                     return
 
     def _add_from_newer_version(self, segment: int, remaining: Callable[[], float]) -> bool:
-        """Add segments of the newest version of a segment's file that has tokens of it.
+        """Add the segment of a newer version of the file that has all unseen tokens of `segment`.
 
-        Return whether any was added: a newer version may have none of the tokens, or not fit.
+        The newest such version is taken. Return whether one was added: a newer version may lack
+        some of the tokens, or may not fit.
         """
         result = int(self._tracking.segment_result.values[segment])
         context = self._builder.context
@@ -207,29 +208,26 @@ class ExcerptBuilder:
         if not newer_results:
             return False
         ids = self._tracking.ids_of_segments(segment, segment + 1)
-        new_ids = ids[~self._visible[ids]]
+        unseen_ids = ids[~self._visible[ids]]
         for newer in newer_results:
             if not self._builder.available[newer] and newer not in self._builder.segments:
                 continue
-            was_added = False
-            for newer_segment in self._segments_with(newer, new_ids):
-                tokens = self._tokens(newer_segment)
-                if self._present_gain(newer_segment) and tokens <= remaining():
-                    self._add(newer_segment, tokens)
-                    was_added = True
-            if was_added:
+            newer_segment = self._segment_with(newer, unseen_ids)
+            if newer_segment is None or not self._present_gain(newer_segment):
+                continue
+            tokens = self._tokens(newer_segment)
+            if tokens <= remaining():
+                self._add(newer_segment, tokens)
                 return True
         return False
 
-    def _segments_with(self, result: int, ids: Ids) -> list[int]:
-        """Return the segments of a result in which one of these tokens occurs first, in order."""
-        tracking = self._tracking
+    def _segment_with(self, result: int, ids: Ids) -> int | None:
+        """Return the first segment of a result that has all these tokens; None if there is none."""
         first, stop = self._first_segment[result], self._first_segment[result + 1]
-        result_ids = tracking.ids_of_segments(first, stop)
-        distinct_ids, indexes = np.unique(result_ids, return_index=True)
-        indexes = indexes[np.isin(distinct_ids, ids)] + int(tracking.segment_ids_at.values[first])
-        segments = np.searchsorted(tracking.segment_ids_at.values, indexes, side="right") - 1
-        return [int(segment) for segment in np.unique(segments)]
+        for segment in range(first, stop):
+            if np.isin(ids, self._tracking.ids_of_segments(segment, segment + 1)).all():
+                return segment
+        return None
 
     def _best_first(self, first: int, gains: Floats) -> Iterator[int]:
         """Yield the segments with a gain, the one with the largest present gain first.
@@ -253,10 +251,6 @@ class ExcerptBuilder:
                 continue
             if gain >= next_bound and (not heap or gain >= -heap[0][0]):
                 yield segment
-                # Another segment may have been added instead, with some of its tokens.
-                remaining_gain = self._present_gain(segment)
-                if 0 < remaining_gain < gain:
-                    heapq.heappush(heap, (-remaining_gain, segment))
             else:
                 heapq.heappush(heap, (-gain, segment))
 

@@ -60,7 +60,7 @@ def rebuild_partially(
     have most of the full rebuild's worth, and if it shows the newest and pinned results as well.
     Return None if no cut that is tried (`cuts_to_try`) is good enough.
     """
-    worth_of_results = _worth_of_versions(context)
+    worth_of_results = worth_of(context)
     min_worth = (1 - MAX_LOSS) * _total_worth(full_rebuild, worth_of_results)
     cuts = _cuts(context, previous, share * max(0, full_rebuild.free_tokens))
     for cut, results in cuts_to_try(cuts):
@@ -127,18 +127,6 @@ def _exclude_results_before(cut: int, builder: SelectionBuilder, first_new_resul
     """Make results with a call up to the message `cut` unavailable. New results stay available."""
     call_message = builder.context.view.history.results.call_message[:first_new_result]
     builder.available[:first_new_result] &= np.array(call_message, np.int64) > cut
-
-
-def _worth_of_versions(context: CallContext) -> Floats:
-    """Return the worth of each result, at least that of the results that it supersedes.
-
-    Values are credited to the first result that has them, but excerpts prefer the newest version.
-    """
-    worth, files = worth_of(context), context.view.history.files
-    for result in range(context.result_count):
-        if superseded := files.superseded_by(result):
-            worth[result] = max(worth[[result, *superseded]])
-    return worth
 
 
 def _total_worth(builder: SelectionBuilder, worth_of_results: Floats) -> float:
