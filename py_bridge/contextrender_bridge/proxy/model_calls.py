@@ -45,6 +45,16 @@ class ModelCalls:
         A trusted caller may use the proxy's own token. Raise Unavailable if the provider gives no
         answer.
         """
+        try:
+            await self._answer_call(request, raw, send, is_trusted=is_trusted)
+        finally:
+            if len(raw) > LARGE_CHARACTERS:
+                self._free_memory_after_pause()
+
+    async def _answer_call(
+        self, request: Request, raw: bytes, send: Send, *, is_trusted: bool
+    ) -> None:
+        """Render a model call, send it, and pass the provider's reply on."""
         url, onward = request.url, request.onward
         body = self._read_body(request, raw)
         try:
@@ -61,14 +71,15 @@ class ModelCalls:
         call = await self._histories.fit(
             request.target.session, request.headers, body, request.dialect, controls
         )
-        if len(raw) > LARGE_CHARACTERS:
-            self._free_memory_after_pause()
+        if call.later is not None and len(raw) > LARGE_CHARACTERS:
+            # The history may be recorded long after the provider's reply.
+            call.later.add_done_callback(lambda _: self._free_memory_after_pause())
         capture = UsageCapture(send)
         delivery = await self._send(call, request, raw, body, capture)
         self._histories.notes.add(call, capture.usage(), delivery)
 
     def _free_memory_after_pause(self) -> None:
-        """Drop large histories once no other large request has come for `PAUSE_SECONDS`.
+        """Drop large histories once no other large request has ended for `PAUSE_SECONDS`.
 
         Until then, the next request of such a history is read faster. Small histories stay.
         """

@@ -175,19 +175,22 @@ class UsageNotes:
         if call.conversation.usage_report is not usage_report:
             return
         call.conversation.usage_report = None
-        task = asyncio.ensure_future(self._send(call, usage_report))
-        self._reports.add(task)
-        task.add_done_callback(self._reports.discard)
-
-    async def _send(self, call: ProxiedCall, usage_report: Mapping[str, Any]) -> None:
-        """Send a call's usage to the service. Only log a failure: the agent has its answer."""
         fields = {
             "session": call.session,
             "branch": call.conversation.branch,
             "usage": dict(usage_report),
         }
+        task = asyncio.ensure_future(self._send(fields, call.controls.token))
+        self._reports.add(task)
+        task.add_done_callback(self._reports.discard)
+
+    async def _send(self, fields: Mapping[str, Any], token: str | None) -> None:
+        """Send a call's usage to the service. Only log a failure: the agent has its answer.
+
+        A busy service may answer late, so the call's history is not kept in memory until then.
+        """
         try:
-            await self._client.call("record_usage", fields, call.controls.token)
+            await self._client.call("record_usage", fields, token)
         except Exception as failure:
             log.warning(
                 "the usage of a call could not be reported to the service (%s)", reason_of(failure)
