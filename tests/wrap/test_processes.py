@@ -119,6 +119,8 @@ def test_connections_and_headers_are_limited(
 def test_terminal_shows_provider_and_one_time_link(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
+    # The service must still run when its link is opened, however slow the machine is.
+    environment["CONTEXTRENDER_IDLE_TIMEOUT"] = "60"
     command = [*WRAP, "true"]
     controller, terminal = pty.openpty()
     termios.tcsetwinsize(terminal, (24, 80))

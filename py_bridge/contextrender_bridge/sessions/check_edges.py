@@ -67,9 +67,9 @@ class _EdgeCheck:
         self._missing_calls = calls - nodes.readable.keys() - nodes.unread_calls
         """Calls that edges lead to or from, but that have no node."""
         self._call_names: dict[UUID, str] = {}
-        """How findings name each call that the branches may have, by the call's id."""
+        """The name that findings use for each call that the branches may have, by the call's id."""
         self._checked: dict[UUID, str] = {}
-        """How findings name each call and event whose derived edges are all in `_expected`."""
+        """The same for each call and event whose derived edges are all in `_expected`."""
         self._expected: set[Edge] = set()
         """The derived edges that are right."""
 

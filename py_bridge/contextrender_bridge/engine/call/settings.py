@@ -25,8 +25,11 @@ from contextrender_bridge.engine.policies import DEFAULT_POLICY, policy_named
 DEFAULT_BUDGET = 6_000
 RENDERED: Final = "rendered"
 DELIVERIES: Final = (RENDERED, "full", "holdout")
-"""What the model was sent: the rendered prompt, the full history because no rendering was wanted or
-possible, or the full history in order to compare both."""
+"""The possible values of `delivery`, which says what the model was sent.
+
+`full` is the full history because no rendering was wanted or possible. `holdout` is the full
+history in order to compare both.
+"""
 MAX_NAME_LENGTH: Final = 80
 SETTINGS: Final = ("budget", "policy", "parameters", "agent_defaults", "window", *PIN_FIELDS)
 

@@ -96,7 +96,7 @@ class BranchReplay:
         self.chain = SelectionChain()  # what each recorded call showed
         self.call_positions: dict[UUID, CallPosition] = {}
         self._changes: dict[int, list[DisplayChange]] | None = None
-        """How calls changed the display of each result, by the result's event.
+        """The changes of each result's display by calls, by the result's event.
 
         It is None if calls were added since it was computed.
         """
