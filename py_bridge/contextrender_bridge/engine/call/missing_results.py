@@ -64,26 +64,31 @@ def missing_results(
     reads the texts of the prompt; it is called only if the answer used a result that was not
     complete.
     """
-    used_values: dict[int, set[str]] = {}
-    for use in uses_of(history, answer):
-        if use.result not in complete:
-            used_values.setdefault(use.result, set()).update(use.values)
-    results_of_repeated_calls = set(history.results_called_again.get(answer, ())).difference(
-        complete
-    )
-    all_values: set[str] = set().union(*used_values.values())
-    invisible_values = without_visible(all_values, prompt()) if used_values else set()
+    values_by_result = values_used(history, answer)
+    for result in values_by_result.keys() & set(complete):
+        del values_by_result[result]
+    used_values: set[str] = set().union(*values_by_result.values())
+    invisible_values = without_visible(used_values, prompt()) if values_by_result else set()
     result_counts = history.reuse.result_counts(invisible_values)
+    repeated_results = set(history.results_called_again.get(answer, ())).difference(complete)
     missing_list: list[MissingResult] = []
-    for result in sorted(results_of_repeated_calls | used_values.keys()):
-        missing_values = used_values.get(result, set()) & invisible_values
-        is_repeated = result in results_of_repeated_calls
-        if not missing_values and not is_repeated:
-            continue
-        rarest_first = sorted(missing_values, key=lambda v: (result_counts.get(v, 0), v))
-        names_only = not is_repeated and _are_known_names(history, result, rarest_first, text_of)
-        missing_list.append(MissingResult(result, tuple(rarest_first), is_repeated, names_only))
+    for result in sorted(repeated_results | values_by_result.keys()):
+        values = values_by_result.get(result, set()) & invisible_values
+        rarest_first = tuple(sorted(values, key=lambda value: (result_counts.get(value, 0), value)))
+        if result in repeated_results:
+            missing_list.append(MissingResult(result, rarest_first, repeated=True))
+        elif values:
+            names_only = _are_known_names(history, result, values, text_of)
+            missing_list.append(MissingResult(result, rarest_first, False, names_only))
     return tuple(missing_list)
+
+
+def values_used(history: History, message: int) -> dict[int, set[str]]:
+    """Return the values that a message and its calls used, by the result that had them."""
+    values_by_result: dict[int, set[str]] = {}
+    for use in uses_of(history, message):
+        values_by_result.setdefault(use.result, set()).update(use.values)
+    return values_by_result
 
 
 def uses_of(history: History, message: int) -> Sequence[Use]:

@@ -1,7 +1,7 @@
 """The uses of old versions of files: an answer used lines that an earlier edit had replaced."""
 
-from contextrender_bridge.engine.call.missing_results import uses_of, without_visible
-from contextrender_bridge.engine.history.file_versions import replaced_ranges
+from contextrender_bridge.engine.call.missing_results import values_used, without_visible
+from contextrender_bridge.engine.history.file_versions import FileEdit, replaced_ranges
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.history.token_tracking import TextOf
 
@@ -13,23 +13,24 @@ def old_versions_used(history: History, message: int, text_of: TextOf) -> dict[i
     lines without those that edits before the message had replaced, nor in a newer result of the
     same file.
     """
-    used_values: dict[int, set[str]] = {}
-    for use in uses_of(history, message):
-        used_values.setdefault(use.result, set()).update(use.values)
     edit_turns: dict[int, int] = {}
     positions = history.results.message
-    for result, values in used_values.items():
+    for result, values in values_used(history, message).items():
         edits = history.edits_since(result, message)
         if not edits:
             continue
-        text = text_of(positions[result])
-        unchanged_text, end = "", 0
-        for start, stop in replaced_ranges(text, edits, is_file=True):
-            unchanged_text += text[end:start]
-            end = stop
-        unchanged_text += text[end:]
+        unchanged_text = _text_without_replaced_lines(text_of(positions[result]), edits)
         newer = history.files.newer_results(result, history.results_before(message))
         newer_texts = [text_of(positions[later]) for later in newer]
         if without_visible(values, [unchanged_text, *newer_texts]):
             edit_turns[result] = history.turns[edits[0].position]
     return edit_turns
+
+
+def _text_without_replaced_lines(text: str, edits: list[FileEdit]) -> str:
+    """Return a file's text without the lines that the edits have replaced."""
+    unchanged_text, end = "", 0
+    for start, stop in replaced_ranges(text, edits, is_file=True):
+        unchanged_text += text[end:start]
+        end = stop
+    return unchanged_text + text[end:]

@@ -83,30 +83,44 @@ def match_branch(
     """
     branch, matched = ROOT, 0
     if offset:
-        branch = _branch_with_prefix(branches, head, offset, prefix, history_of)
-        # Begin with the oldest ancestor that has all of the prefix, because the loop below finds
-        # which of its forks matches most.
-        while branches[branch].fork_messages >= offset:
-            branch = branches[branch].parent
-        matched = offset
-    # Equal cumulative digests mean that all messages up to there are equal. So a branch matches up
-    # to its first own message if the transcript has the digest of this message there.
+        with_prefix = _branch_with_prefix(branches, head, offset, prefix, history_of)
+        branch, matched = _oldest_ancestor_with(branches, with_prefix, offset), offset
     for info in branches:
-        first_own = info.fork_messages - offset  # its index among the sent messages
-        if 0 <= first_own < len(digests) and digests[first_own] == info.first_digest:
-            matched_to_first_own = info.fork_messages + 1
-            if matched_to_first_own > matched:
-                branch, matched = info.number, matched_to_first_own
+        matched_to_first_own = info.fork_messages + 1
+        if matched_to_first_own > matched and _has_first_own_message(digests, offset, info):
+            branch, matched = info.number, matched_to_first_own
     if branch == ROOT:
         return BranchMatch(ROOT, 0)
-    # Count the branch's further messages that the transcript has, too.
     recorded_digests = history_of(branch).digests[matched:]
     sent_digests = digests[matched - offset :]
+    return BranchMatch(branch, matched + _count_equal_first(recorded_digests, sent_digests))
+
+
+def _oldest_ancestor_with(branches: Sequence[BranchInfo], branch: int, messages: int) -> int:
+    """Return a branch's oldest ancestor, or itself, that has all of its first `messages`."""
+    while branches[branch].fork_messages >= messages:
+        branch = branches[branch].parent
+    return branch
+
+
+def _has_first_own_message(digests: Sequence[str], offset: int, branch: BranchInfo) -> bool:
+    """Return whether a transcript has a branch's messages up to the first one after the fork.
+
+    Equal cumulative digests mean that all messages up to there are equal. `digests` are the
+    transcript's, from position `offset` on.
+    """
+    index = branch.fork_messages - offset
+    return 0 <= index < len(digests) and digests[index] == branch.first_digest
+
+
+def _count_equal_first(recorded_digests: Sequence[str], sent_digests: Sequence[str]) -> int:
+    """Return how many first digests are equal in both sequences."""
+    equal_count = 0
     for recorded_digest, sent_digest in zip(recorded_digests, sent_digests, strict=False):
         if recorded_digest != sent_digest:
             break
-        matched += 1
-    return BranchMatch(branch, matched)
+        equal_count += 1
+    return equal_count
 
 
 def shared_events(branches: Sequence[BranchInfo], branch: int, other: int) -> int:

@@ -4,7 +4,7 @@ User and assistant text comes before any result. If it exceeds the budget, the o
 dropped, but never the first user message nor the last turn (`docs/method.md`, Retained text).
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from contextrender_bridge.engine.history.history import History
@@ -35,14 +35,9 @@ def retain_text(
     total = sum(tokens) - sum(tokens[position] for position in unbudgeted)
     if total <= budget:
         return TextSelection()
-    last_turn = history.assistants  # the turn of the last assistant message
-    droppable_by_turn: dict[int, list[int]] = {}
-    for position, turn in enumerate(history.turns):
-        if turn < last_turn and position not in unbudgeted and position != history.first_user:
-            droppable_by_turn.setdefault(turn, []).append(position)
     dropped: list[int] = []
     dropped_turns: list[int] = []
-    for turn, positions in sorted(droppable_by_turn.items()):
+    for turn, positions in sorted(_droppable_by_turn(history, unbudgeted).items()):
         if total <= budget:
             break
         total -= sum(tokens[position] for position in positions)
@@ -54,6 +49,16 @@ def retain_text(
         sizes = {p: size for p, size in enumerate(tokens) if size and p not in omitted}
         cut = excerpts_of(sizes, budget, text_of, counter)
     return TextSelection(tuple(sorted(dropped)), cut, tuple(dropped_turns))
+
+
+def _droppable_by_turn(history: History, unbudgeted: Collection[int]) -> dict[int, list[int]]:
+    """Return the positions of the messages that may be dropped, by their turn."""
+    by_turn: dict[int, list[int]] = {}
+    last_turn = history.assistants  # the turn of the last assistant message
+    for position, turn in enumerate(history.turns):
+        if turn < last_turn and position not in unbudgeted and position != history.first_user:
+            by_turn.setdefault(turn, []).append(position)
+    return by_turn
 
 
 def excerpts_of(

@@ -82,13 +82,13 @@ def outline(
     for position in positions:
         head, *calls = branch.fields_of(position)
         first_event = history.first_events[position]
-        item = items.get(position)
         text, limit, display = branch.text_of(position), OMITTED_CHARACTERS, "omitted"
-        if item is not None:
+        calls_in_prompt: Sequence[int] = ()
+        if (item := items.get(position)) is not None:
             text = text if item.text is None else item.text
             limit, display = shown_limit, _display(rendered, position)
-        shown_calls = item.calls if item else ()
-        beginning_of_text, is_complete = beginning(text, limit)
+            calls_in_prompt = item.calls
+        first_characters, is_complete = beginning(text, limit)
         lines.append(
             MessageLine(
                 position=position,
@@ -98,13 +98,15 @@ def outline(
                 tokens=head["tokens"],
                 display=display,
                 unbudgeted=position in rendered.view.unbudgeted,
-                text=beginning_of_text,
+                text=first_characters,
                 text_complete=is_complete,
                 calls=[
                     call_line(
-                        fields, result_of_call.get(event), event - first_event - 1 in shown_calls
+                        fields,
+                        result_of_call.get(first_event + 1 + number),
+                        number in calls_in_prompt,
                     )
-                    for event, fields in enumerate(calls, first_event + 1)
+                    for number, fields in enumerate(calls)
                 ],
             )
         )

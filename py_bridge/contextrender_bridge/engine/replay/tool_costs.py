@@ -37,6 +37,26 @@ class ToolCost:
     excess_tokens: int = 0
     excess_dollars: float | None = None
 
+    def add_result(self, tokens: int, turn: int, *, is_used: bool) -> None:
+        """Count a result with its tokens, without its costs."""
+        self.results += 1
+        self.tokens += tokens
+        if tokens > self.largest:
+            self.largest, self.largest_turn = tokens, turn
+        if is_used:
+            self.reused += 1
+        else:
+            self.unused_tokens += tokens
+            self.excess_tokens += max(0, tokens - FLOOD_TOKENS)
+
+    def add_cost(self, tokens: int, calls: int, price: Price, *, is_used: bool) -> None:
+        """Add the cost of a result, which the prompts of `calls` consecutive calls have."""
+        self.dollars = (self.dollars or 0.0) + _cached_cost(tokens, calls, price)
+        excess = tokens - FLOOD_TOKENS
+        if excess > 0 and not is_used:
+            excess_cost = _cached_cost(excess, calls, price)
+            self.excess_dollars = (self.excess_dollars or 0.0) + excess_cost
+
 
 def tool_costs(
     results: Iterable[tuple[str, int, int]],
@@ -54,23 +74,10 @@ def tool_costs(
     tools: dict[str, ToolCost] = {}
     for number, (name, tokens, turn) in enumerate(results):
         tool = tools.setdefault(name, ToolCost(name))
-        tool.results += 1
-        tool.tokens += tokens
-        if number in used_results:
-            tool.reused += 1
-        else:
-            tool.unused_tokens += tokens
-        if tokens > tool.largest:
-            tool.largest, tool.largest_turn = tokens, turn
+        is_used = number in used_results
+        tool.add_result(tokens, turn, is_used=is_used)
         if price is not None:
-            later_calls = calls - turn  # their prompts have the result
-            tool.dollars = (tool.dollars or 0.0) + _cached_cost(tokens, later_calls, price)
-        excess = tokens - FLOOD_TOKENS
-        if number not in used_results and excess > 0:
-            tool.excess_tokens += excess
-            if price is not None:
-                cost = _cached_cost(excess, calls - turn, price)
-                tool.excess_dollars = (tool.excess_dollars or 0.0) + cost
+            tool.add_cost(tokens, calls - turn, price, is_used=is_used)
     for name, tokens in declared.items():
         tool = tools.setdefault(name, ToolCost(name))
         tool.declared = tokens
