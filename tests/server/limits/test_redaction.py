@@ -252,7 +252,8 @@ def histories(draw: st.DrawFn) -> tuple[str, list[dict[str, Any]]]:
     use = {"type": "tool_use", "id": "c2", "name": "run", "input": {"all": structure}}
     answer = {"role": "tool", "tool_call_id": "c2", "content": "done"}
     messages += [{"role": "assistant", "content": [use]}, answer]
-    return value.split()[-1].split("@")[0], [{"role": "user", "content": "Go."}, *messages]
+    first = {"role": "user", "content": "Go.", "note": structure, name: value}
+    return value.split()[-1].split("@")[0], [first, *messages]
 
 
 @given(histories())
@@ -326,3 +327,29 @@ def test_every_field_of_arguments_is_redacted() -> None:
         "[redacted:keys] 2": 2,
         "password": "[redacted:passwords]",
     }
+
+
+def test_fields_of_a_message_are_redacted_with_their_names() -> None:
+    text, secret = {"type": "text", "text": "b"}, {"secret": ["hunter22"]}
+    message = {"role": "user", "content": [text | secret], "password": 77310042, "role_name": "a"}
+    message["note"] = {"aws_secret_key": AWS_SECRET, "type": KEY, "role": KEY, "id": KEY}
+    redaction = Redaction.of(["keys", "passwords"])
+    passwords, keys = "[redacted:passwords]", "[redacted:keys]"
+    assert redaction.redact({"messages": [message]})["messages"] == [
+        {
+            "role": "user",
+            "content": [text | {"secret": [passwords]}],
+            "password": passwords,
+            "role_name": "a",
+            "note": {"aws_secret_key": keys, "type": keys, "role": keys, "id": KEY},
+        }
+    ]
+    # A match in the name alone does not change the value.
+    greedy = Redaction({"rule": "note|x+"}).redact({"messages": [{"note": "axa"}]})
+    assert greedy == {"messages": [{"note": "a[redacted:rule]a"}]}
+
+
+def test_names_of_sessions_models_and_clients_stay() -> None:
+    names = {"session": "s-1", "model": "m-1", "client": "c-1"}
+    fields = {**names, "messages": [], "data": {**names, "calls": [names], "branches": []}}
+    assert Redaction({"all": "[a-z]-1"}).redact(fields) == fields

@@ -37,12 +37,16 @@ RULES: Final = {
 """The built-in patterns by name. A match is replaced except its groups `before...`, `after...`."""
 MARK: Final = "[redacted:{}]"
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
-KEPT_FIELDS: Final = frozenset({"role", "type", "id", "tool_call_id"})
-"""Fields with a message's kind and ids, which are never redacted."""
+ID_FIELDS: Final = frozenset({"id", "tool_call_id"})
+"""Fields with a message's ids, which are never redacted."""
+KIND_FIELDS: Final = frozenset({"role", "type"})
+"""Fields with a message's kind, which is not redacted if it is a plain name."""
+TEXT_FIELDS: Final = frozenset({"content", "text"})
+"""Fields with a message's text. Every message has these names, so no rule needs to match them."""
 ARGUMENT_FIELDS: Final = frozenset({"arguments", "input", "args"})
 """Fields with the arguments of a tool call. Within them, fields of any name are redacted."""
-FIELD_NAME: Final = re.compile(r"[A-Za-z_]{1,40}")
-"""The names of a message's fields that are never redacted."""
+PLAIN_NAME: Final = re.compile(r"[A-Za-z_]{1,40}")
+"""The names of a message's fields, and its kinds, that are never redacted."""
 TOO_DEEP: Final = MARK.format("too-deep")
 """The text that replaces JSON that is nested too deeply to be searched."""
 
@@ -74,7 +78,9 @@ class Redaction:
         """Return a walker's fields with its messages and its exported session redacted."""
         redacted = dict(fields)
         if isinstance(messages := fields.get("messages"), list):
-            redacted["messages"] = [self._redact_message(message) for message in messages]
+            redacted["messages"] = [
+                self._redact_value(message, is_message=True) for message in messages
+            ]
         if "data" in fields:
             redacted["data"] = self._redact_export(fields["data"])
         return redacted
@@ -92,34 +98,25 @@ class Redaction:
         if not isinstance(value, dict):
             return value
         if isinstance(value.get("role"), str):
-            return self._redact_message(value)
+            return self._redact_value(value, is_message=True)
         return {key: self._redact_export(item) for key, item in value.items()}
-
-    def _redact_message(self, value: Any) -> Any:
-        """Return a message, or a part of one, with its texts redacted at every depth."""
-        if isinstance(value, str):
-            return self._redact_json_or_text(value)
-        if isinstance(value, Sequence):
-            return [self._redact_message(item) for item in value]
-        if not isinstance(value, Mapping):
-            return value
-        return self._redact_mapping(value, is_message=True)
 
     def _redact_field(self, value: Any, name: str) -> Any:
         """Return the value of a message's field `name`, redacted.
 
-        A kind or id in `KEPT_FIELDS` stays. Redact names too in a tool call's arguments.
+        An id stays, and so does a kind. Redact names too in a tool call's arguments.
         """
-        if name in KEPT_FIELDS and isinstance(value, str):
+        is_kind = name in KIND_FIELDS and isinstance(value, str) and PLAIN_NAME.fullmatch(value)
+        if is_kind or (name in ID_FIELDS and isinstance(value, str)):
             return value
         if name in ARGUMENT_FIELDS:
             return self._redact_arguments(value)
-        return self._redact_message(value)
+        return self._redact_value(value, "" if name in TEXT_FIELDS else name, is_message=True)
 
     def _redact_arguments(self, value: Any) -> Any:
         """Return the arguments of a tool call redacted. If they were JSON, the result is JSON."""
         if not isinstance(value, str):
-            return self._redact_json(value)
+            return self._redact_value(value)
         redacted = self._redact_json_or_text(value)
         if redacted == value or not _is_json(value) or _is_json(redacted):
             return redacted
@@ -138,7 +135,7 @@ class Redaction:
         except RecursionError:
             return json.dumps([TOO_DEEP])
         try:
-            redacted_value = self._redact_json(value)
+            redacted_value = self._redact_value(value)
             is_changed = bool(redacted_value != value)
             # Write the JSON without escapes, so that the rules match the characters.
             unescaped = _dump(redacted_value, text) if is_changed or "\\u" in text else text
@@ -148,14 +145,17 @@ class Redaction:
         redacted = self.redact_text(unescaped)
         return text if redacted == unescaped and not is_changed else redacted
 
-    def _redact_json(self, value: Any, name: str = "") -> Any:
-        """Return a JSON value redacted. `name` is its field; rules may match name and value."""
+    def _redact_value(self, value: Any, name: str = "", *, is_message: bool = False) -> Any:
+        """Return a JSON value redacted. `name` is its field; rules may match name and value.
+
+        `is_message` is true for a message or a part of one, whose fields keep their names.
+        """
         if isinstance(value, Mapping):
-            return self._redact_mapping(value, is_message=False)
+            return self._redact_mapping(value, is_message=is_message)
         if isinstance(value, str):
             return self._redact_with_name(name, self._redact_json_or_text(value))
         if isinstance(value, Sequence):
-            return [self._redact_json(item, name) for item in value]
+            return [self._redact_value(item, name, is_message=is_message) for item in value]
         if isinstance(value, int) and not isinstance(value, bool):
             digits = str(value)
             redacted = self._redact_with_name(name, self.redact_text(digits))
@@ -164,10 +164,10 @@ class Redaction:
 
     def _redact_mapping(self, value: Mapping[str, Any], *, is_message: bool) -> dict[str, Any]:
         """Return an object redacted. Number names that become equal, so that no value is lost."""
-        redact_value = self._redact_field if is_message else self._redact_json
+        redact_value = self._redact_field if is_message else self._redact_value
         redacted: dict[str, Any] = {}
         for name, item in value.items():
-            keeps_name = is_message and FIELD_NAME.fullmatch(name)
+            keeps_name = is_message and PLAIN_NAME.fullmatch(name)
             redacted_name = unique_name = name if keeps_name else self.redact_text(name)
             number = 1
             while unique_name in redacted:
@@ -183,10 +183,13 @@ class Redaction:
         before, after = f'"{name}": "', '"'
         for rule in self._rules:
             field = _replace(rule, before + value + after)
-            if not (field.startswith(before) and field.endswith(after)):
+            if field.startswith(before) and field.endswith(after):
+                value = field[len(before) : -len(after)]
+            elif _matches_across(rule, before, value, after):
                 # The match includes a part of the name, so the value cannot be separated.
                 return rule.mark
-            value = field[len(before) : -len(after)]
+            else:
+                value = _replace(rule, value)
         return value
 
 
@@ -214,8 +217,20 @@ def read_rules(path: Path) -> dict[str, str]:
 
 
 def _replace(rule: Rule, text: str) -> str:
-    data = rule.pattern.sub(rule.replacement, text.encode("utf-8", "surrogatepass"))
+    data = rule.pattern.sub(rule.replacement, _to_bytes(text))
     return str(data.decode("utf-8", "surrogatepass"))
+
+
+def _matches_across(rule: Rule, before: str, value: str, after: str) -> bool:
+    """Return whether a match of the rule has a part of the value and of the text around it."""
+    start = len(_to_bytes(before))
+    end = start + len(_to_bytes(value))
+    matches = rule.pattern.finditer(_to_bytes(before + value + after))
+    return any(match.start() < edge < match.end() for match in matches for edge in (start, end))
+
+
+def _to_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _is_json(text: str) -> bool:
