@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from hashlib import shake_256
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from contextrender_bridge.runtime.archetypes import read_problem
@@ -423,6 +423,29 @@ def test_check_repairs_reuse_edges_from_texts(alice: User, how: str) -> None:
     assert not store_findings(alice)
     WORKING_SET.clear()
     assert alice.api("explain", session="s", branch=0) == scores
+
+
+def test_orphan_rows_are_quarantined(alice: User) -> None:
+    """A copy of each row in a session has an id that belongs to no session."""
+    record_session(alice)
+    nodes = alice.graph().nodes
+    rows: list[Row] = [
+        ("nodes", (UUID(node.id),)) for node in nodes.values() if node.kind != "Session"
+    ]
+    data = {uuid4(): stored_data(alice, row) for row in rows}
+    insert = "INSERT INTO nodes SELECT owner, ?, rev, kind, listed, data FROM {}"
+    for id, row in zip(data, rows, strict=True):
+        run_on_row(alice, row, insert, id)
+    findings = store_findings(alice)
+    assert {(finding.kind, finding.node) for finding in findings} == {("orphan", id) for id in data}
+    assert all("belongs to no session" in finding.message for finding in findings)
+    repair_all(alice)
+    assert not store_findings(alice)
+    assert alice.graph().nodes == nodes
+    with reading(alice.data) as run:
+        query = "SELECT id, data FROM quarantine WHERE owner = ?"
+        quarantined = {UUID(id): [bytes(row)] for id, row in run(query, UUID(alice.root))}
+    assert quarantined == data
 
 
 def test_check_finds_nothing_in_intact_store(alice: User) -> None:

@@ -114,7 +114,7 @@ class Check:
         parser.add_argument(
             "--repair",
             action="store_true",
-            help="quarantine unreadable and dangling rows (`jac db quarantine` lists them), write "
+            help="quarantine unreadable and orphan rows (`jac db quarantine` lists them), write "
             "missing edges again, and remove edges that lead nowhere",
         )
         add_json(parser)

@@ -2,13 +2,16 @@
 
 import json
 import re
+import time
 from collections import defaultdict
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.server.watching import metrics
 from contextrender_bridge.store.writes import StoreUnavailable, WriteBatch, WriteConflict
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -173,3 +176,22 @@ def test_metrics_work_without_store(
         output = page(service)
     assert 'contextrender_stored_calls{delivery="rendered",model="gpt-4o"' in output
     assert not re.search("^contextrender_stored_bytes ", output, re.M)
+
+
+def test_stored_calls_are_read_once_a_minute(
+    service: ServiceInProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.monotonic() + metrics.CACHE_SECONDS
+    monkeypatch.setattr(metrics, "time", SimpleNamespace(monotonic=lambda: now))
+
+    def stored_calls() -> float:
+        counts = re.findall(r"^contextrender_stored_calls{.*} (.*)$", page(service), re.M)
+        return sum(map(float, counts))
+
+    before = stored_calls()
+    for messages in (HISTORY[:1], HISTORY):
+        assert post(service, "render", session="minute", messages=messages, **ASKED) == 200
+    now += 59
+    assert stored_calls() == before
+    now += 1
+    assert stored_calls() == before + 1

@@ -24,7 +24,7 @@ from contextrender_bridge.server.watching.readiness import Readiness
 from contextrender_bridge.store.sqlite import SqliteStore
 
 from tests.api.client import error_of as error
-from tests.server.servers import Server, ask, running_server, serve_command
+from tests.server.servers import Server, ask, in_process, running_server, serve_command
 from tests.support.command import contextrender
 from tests.support.programs import free_port, serving_program
 from tests.support.provider_double import provider
@@ -161,6 +161,35 @@ def test_truncated_or_overwritten_database_refuses_writes(tmp_path: Path, how: s
             file.write_bytes(complete_file)
         wait_for_status(server.url, 200)
         assert sync(server, "u").status_code == 200
+
+
+def test_read_only_store_is_503_until_writable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite opens the file for reading only, as it does on a read-only disk."""
+    monkeypatch.setattr(looks, "PROBE_SECONDS", 0.0)
+
+    def call(walker: str, **fields: Any) -> httpx.Response:
+        return ask(service.app, "POST", f"/walker/{walker}", service.token, json=fields)
+
+    with in_process(tmp_path / "data") as service:
+        store = service.app.state.service.runtime.store
+        messages = [{"role": "user", "content": "hello"}]
+        assert call("sync", session="before", messages=messages).status_code == 200
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "_address", store._address.replace("mode=rw", "mode=ro"))
+            while store._idle:
+                store._close_connection(store._idle.pop())
+            refused = call("sync", session="during", messages=messages)
+            sentence = error(refused, 503, "storage_unavailable")["message"]
+            assert sentence == "The store cannot be written to; nothing was written."
+            not_ready = error(ask(service.app, "GET", "/healthz/ready"), 503, "not_ready")
+            assert not_ready["message"] == sentence
+            assert call("export_session", session="before").json()["reports"]
+        until(lambda: ask(service.app, "GET", "/healthz/ready").status_code == 200)
+        assert call("sync", session="after", messages=messages).status_code == 200
+        (listed,) = call("list_sessions").json()["reports"]
+        assert {one["session"] for one in listed["sessions"]} == {"before", "after"}
 
 
 def test_details_and_metrics_need_loopback_or_local_token(
