@@ -86,6 +86,18 @@ WORDINGS: list[tuple[int, Any]] = [
     (400, error("Invalid 'messages[1].content': string too long. Expected a string with maximum length 4000, but got a string with length 6000 instead.")),
     (400, {"message": "length of prompt_tokens (1300) must be less than max_seq_len (1000)."}),
     (400, error("too many tokens: total number of tokens in the request cannot exceed 1000 - received 1300.")),
+    # Bedrock's older models, SambaNova, OpenRouter without credits, Baidu, Zhipu, iFlytek, Qwen.
+    (400, {"message": "Malformed input request: expected maxLength: 4000, actual: 6000, please reformat your input and try again."}),
+    (400, error("Requested generation length 100 is not possible! The provided prompt is 1300 tokens long, but the maximum supported sequence length is just 1000!")),
+    (402, error("Prompt tokens limit exceeded: 1300 > 1000. To increase, visit https://openrouter.ai/settings/credits and upgrade to a paid account")),
+    (400, {"error_code": 336007, "error_msg": "the max input characters is 4000"}),
+    (400, error("Prompt 超长", code="1210")),
+    (400, {"code": 10907, "message": "token数量超过上限。对话历史+问题的字数太多，需要精简输入。"}),
+    (400, error("输入内容过长，请减少输入")),
+    (400, error("Your prompt is 1300 tokens, but this model accepts at most 1000 tokens.")),
+    (400, error("Model own supports a maximum of 1000 tokens, but 1300 were given.")),
+    (400, error("The total number of tokens (1300) is over the limit (1000)")),
+    (400, error("Invalid 'messages': array too long. Expected an array with maximum length 2048, but got an array with length 3000 instead.", code="array_above_max_length")),
     (400, {"code": 5021, "message": "The estimated number of input and maximum output tokens (1300) exceeded this model context window limit (1000)."}),
 ]  # fmt: skip
 
@@ -140,6 +152,15 @@ STREAMS: dict[str, list[list[Any]]] = {
             {"choices": [{"index": 0, "delta": {}, "finish_reason": "model_context_window_exceeded"}]},
         ],
         [{"object": "error", "type": "BadRequestError", "code": 400, "message": "The prompt is too long"}],
+        # vLLM and LiteLLM, OpenRouter, Gemini, MiniMax.
+        [error("This model's maximum context length is 1000 tokens.", code=400), "[DONE]"],
+        [
+            {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]},
+            {"choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": "error", "error": {"code": 400, "message": "The prompt is too long"}}]},
+            "[DONE]",
+        ],
+        [[error("The input token count exceeds the maximum number of tokens allowed (1000).")]],
+        [{"choices": None, "base_resp": {"status_code": 2013, "status_msg": "invalid params, context window exceeds limit"}}],
     ],
     "messages": [
         [{"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 1300 tokens > 1000 maximum"}}],
@@ -171,10 +192,11 @@ STREAMS: dict[str, list[list[Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("which", range(4))
-@pytest.mark.parametrize("dialect", PATHS)
-def test_refusal_in_a_stream_is_retried(setup: Setup, dialect: str, which: int) -> None:
-    refusal = stream(STREAMS[dialect][which])
+@pytest.mark.parametrize(
+    ("dialect", "events"), [(dialect, events) for dialect in PATHS for events in STREAMS[dialect]]
+)
+def test_refusal_in_a_stream_is_retried(setup: Setup, dialect: str, events: list[Any]) -> None:
+    refusal = stream(events)
     model = Limited(setup, refusal, stream([{"type": "response.completed", "choices": []}]))
     body = {**body_of(dialect), "stream": True}
     path = f"/s/{uuid.uuid4().hex}{PATHS[dialect]}"
@@ -204,9 +226,23 @@ def test_next_call_is_smaller_after_refusal_within_text(setup: Setup, dialect: s
     assert model.sizes[1] < model.sizes[0]
 
 
-def test_failed_reply_with_status_200_is_retried(setup: Setup) -> None:
-    failed = {"id": "r", "status": "failed", "error": {"code": "context_length_exceeded"}}
-    Limited(setup, json_reply(failed))
+@pytest.mark.parametrize(
+    ("failed", "kind"),
+    [
+        (
+            {"id": "r", "status": "failed", "error": {"code": "context_length_exceeded"}},
+            "application/json",
+        ),
+        (error("This model's maximum context length is 1000 tokens."), "text/event-stream"),
+        (
+            {"base_resp": {"status_code": 2013, "status_msg": "context window exceeds limit"}},
+            "application/json",
+        ),
+    ],
+)
+def test_failed_reply_with_status_200_is_retried(setup: Setup, failed: Json, kind: str) -> None:
+    body = json.dumps(failed).encode()
+    Limited(setup, Reply([body], 200, [(b"content-type", kind.encode())]))
     path = f"/s/{uuid.uuid4().hex}{PATHS['responses']}"
     response = setup.post(path, body_of("responses"), x_contextrender_budget="2000")
     assert response.json() == {"id": "1", "usage": {}}
@@ -286,6 +322,13 @@ def test_retried_compaction_is_smaller(setup: Setup) -> None:
         error("The maximum number of tokens per day has been exceeded."),
         error("This organization has reached its monthly token limit."),
         error("At least one of the image dimensions exceed max allowed size: 8000 pixels"),
+        error("The request exceeded the maximum allowed time"),
+        error("Request timed out: exceeded 600 seconds"),
+        error("The request rate exceeds your limit of 5"),
+        error("The request exceeds the maximum number of deferred requests"),
+        error("Invalid request: temperature must be less than 2"),
+        error("Invalid 'input[3].name': string too long. Expected maximum length 64"),
+        error("输入请求频率超过限制"),
     ],
 )
 def test_other_errors_are_not_refusals(said: Json) -> None:

@@ -25,7 +25,9 @@ _CERTAIN = re.compile(
     rb"context_length_exceeded|context_window_exceeded|model_max_prompt_tokens_exceeded"
     rb"|exceed_context_size|request_too_large|tokens_limit_reached|max_seq_len"
     rb"|ContextWindowExceeded|ContextOverflow|image and text exceed|n_ctx"
-    rb"|context[ _-]?(?:window|size|limit|length|overflow)|max(?:imum)?[ _](?:prompt|input) length"
+    rb"|context[ _-]?(?:window|size|limit|length|overflow)"
+    rb"|max(?:imum)?[ _](?:prompt|input) (?:length|characters)|expected maxlength"
+    rb"|'(?:messages|input)': array too long|prompt tokens limit"
     rb"|long context (?:requests?|beta|is|usage)"
     rb"|(?:prompt|input|request|conversation|history|messages)(?: is| are)? too (?:long|large|big)"
     rb"|(?:request|body) too large for|(?:entity|payload|content) too large"
@@ -39,8 +41,12 @@ _CERTAIN = re.compile(
 _PROBABLE = re.compile(
     rb"(?:prompts?|inputs?|request|query|conversation|history|messages?|sequence|tokens?|length)\b"
     rb"[^\"{}\n]{0,60}?(?:too (?:long|large|big)|exceed|(?:longer|larger|greater) than"
-    rb"|(?:must|should|cannot) (?:be |have |not )*(?:<|less|fewer|at most|exceed)|supports up to)"
+    rb"|over (?:the|its) |supports up to)"
+    rb"|(?:prompts?|inputs|query|conversation|history|messages?|sequence|tokens?|length)\b"
+    rb"[^\"{}\n]{0,60}?(?:must|should|cannot) (?:be |have |not )*(?:<|less|fewer|at most)"
+    rb"|(?:accepts|supports|allows) (?:only )?(?:up to|at most|a maximum of) [\d,_]+ tokens"
     rb"|too many (?:input |prompt )?tokens|token limit|max(?:imum)? tokens of \d+ exceed"
+    rb"|maximum supported sequence length"
     rb"|exceed\w*(?: the)?(?: model's)?(?: max\w*)?(?: allowed)?"
     rb" (?:length|size|input|prompt|number of tokens|tokens)",
     re.I,
@@ -50,16 +56,24 @@ _ANOTHER = re.compile(
     rb"|\bplan\b|organi[sz]ation|image|\bpdf|pages|audio|video|input should be|array too long"
     rb"|try again (?:later|in|after)|wait before|max_(?:completion_|output_)?tokens|budget_tokens"
     rb"|(?:output|completion) tokens|\btools?\b|function|schema|metadata\.|cache_(?:key|control)"
-    rb"|call_id|\.id'|stop:",
+    rb"|call_id|\.(?:id|name)'|stop:|request rate|\brequests\b|time(?:d |-)?out|deadline|duration"
+    rb"|allowed time|seconds",
     re.I,
 )
 """Words of errors about other limits than the prompt's length."""
+_CHINESE = re.compile(
+    '(?:token|prompt|输入|内容|上下文|消息|对话|字数)[^"，。]{0,12}(?:超长|过长|太长|超出|超过)'.encode(),
+    re.I,
+)
+_ANOTHER_CHINESE = re.compile(
+    "频率|速率|并发|每分|每天|每日|每月|额度|余额|配额|图片|图像".encode()
+)
 _OF_REQUEST = frozenset(
     {"input", "instructions", "messages", "tools", "prompt", "system", "body", "text"}
 )
 """Fields of an error that repeat the request."""
 _CODE = re.compile(rb'"(?:code|status)" ?: ?"?\d+')
-_NOT_TOKENS = re.compile(rb"\bbytes\b|string too long|characters|payload", re.I)
+_NOT_TOKENS = re.compile(rb"\bbytes\b|(?:string|array) too long|characters|maxlength|payload", re.I)
 """Words of a refusal whose numbers do not count tokens."""
 _NUMBER = rb"([\d,_]*\d)"
 _ANY_NUMBER = re.compile(rb"(?<![\w.\-])\d[\d,_]*\d{3}(?![\w\-]|\.\d*[1-9])")
@@ -167,7 +181,8 @@ def is_too_long(text: bytes) -> bool:
     """Return whether an error says that the prompt is too long."""
     if _CERTAIN.search(text):
         return True
-    return bool(_PROBABLE.search(text)) and not _ANOTHER.search(text)
+    is_chinese = _CHINESE.search(text) and not _ANOTHER_CHINESE.search(text)
+    return bool(is_chinese or (_PROBABLE.search(text) and not _ANOTHER.search(text)))
 
 
 def _number(pattern: re.Pattern[bytes], text: bytes) -> int | None:

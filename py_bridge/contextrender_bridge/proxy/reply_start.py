@@ -36,8 +36,11 @@ _ERROR_EVENT = re.compile(rb"^event: ?error", re.M)
 _FAILED = re.compile(
     rb'"type" ?: ?"error"|"error" ?: ?[{"]|"status" ?: ?"failed"|"object" ?: ?"error"'
     rb'|"(?:finish|stop)_reason" ?: ?"model_context'
+    rb'|"base_resp" ?: ?\{\s*"status_code" ?: ?[1-9]'  # MiniMax
 )
 _END = re.compile(rb"\r?\n\r?\n|\r\r")
+_DONE = b"[DONE]"
+"""The data of a stream's last event, also after an error."""
 
 
 class ReplyStart:
@@ -86,6 +89,7 @@ class ReplyStart:
     def _read_refusal(self, *, is_error: bool, streams: bool) -> Refusal | None:
         """Return the refusal as too long in a reply without content; None if it has none."""
         text, status = bytes(self._text), self.response.status_code
+        streams = streams and not text.lstrip().startswith((b"{", b"["))
         if is_error or (not streams and _FAILED.search(text)):
             return Refusal.read(status, text)
         return _refusal_in(_END.split(text)) if streams else None
@@ -130,11 +134,15 @@ def _data(event: bytes) -> bytes:
 
 
 def _fields(data: bytes) -> Json:
-    """Return the fields of an event's data; empty if it is no JSON object."""
+    """Return the fields of an event's data; empty if it is no JSON object.
+
+    Gemini's data may be a list of objects. Return the fields of the first one.
+    """
     try:
         fields = wire.loads(data)
     except ValueError:
         return {}
+    fields = fields[0] if isinstance(fields, list) and fields else fields
     return fields if isinstance(fields, dict) else {}
 
 
@@ -146,10 +154,10 @@ def _is_beginning(data: bytes) -> bool:
 def _is_content(event: bytes) -> bool:
     """Return whether an event has text or a call of the model, or ends an answer normally."""
     data = _data(event)
-    if not data or _ERROR_EVENT.search(event):
+    if not data or data == _DONE or _ERROR_EVENT.search(event):
         return False
     fields = _fields(data)
-    # Data that is no JSON object, such as `[DONE]`, ends an answer.
+    # Data that is no JSON object is an unknown format's.
     return not fields or _has_text(fields)
 
 
@@ -168,7 +176,7 @@ def _has_text(fields: Json) -> bool:
     elif kind in ("content_block_start", "message_delta"):  # Messages
         parts = [fields.get("content_block") or fields.get("delta")]
     else:
-        return not fields.keys() & {"code", "detail"}
+        return not fields.keys() & {"code", "detail", "base_resp"}
     values = [
         part[name]
         for part in parts
