@@ -50,6 +50,10 @@ FORMS: list[tuple[str, Any]] = [
     (JSON, {"usage": {"prompt_cache_hit_tokens": 500, "prompt_cache_miss_tokens": 200, "completion_tokens": 10}}),
     (SSE, sse({"choices": [], "timings": {"cache_n": 600, "prompt_n": 100, "predicted_n": 10}})),
     (JSON, {"choices": [{"message": {"content": "ok", "usage": {"promptTokens": 700, "completionTokens": 10}}}]}),
+    # Cohere's stream, Gemini with its own tools, Gemini's thinking through gateways.
+    (SSE, sse({"type": "message-end", "delta": {"usage": {"billed_units": {"input_tokens": 700, "output_tokens": 10}, "tokens": {"input_tokens": 900}}}})),
+    (JSON, {"usageMetadata": {"promptTokenCount": 600, "toolUsePromptTokenCount": 100, "candidatesTokenCount": 10, "totalTokenCount": 710}}),
+    (JSON, {"model": "google/gemini-3-pro", "usage": {"prompt_tokens": 700, "completion_tokens": 4, "total_tokens": 710}}),
     # Malformed texts and streams.
     (JSON, b'{"choices": []}\n{"usage": {"prompt_tokens": 700, "completion_tokens": 10}}\n'),
     (SSE, b'event: x\ndata: {"usage":\ndata: {"prompt_tokens": 700, "completion_tokens": 10}}\n\n'),
@@ -76,6 +80,7 @@ def test_usage_format_is_read(kind: str, reply: Any) -> None:
         ({"prompt_tokens": 700, "prompt_tokens_details": {"cached_tokens": 500}}, (200, 500, 0, 0)),
         ({"prompt_tokens": 700, "prompt_cache_hit_tokens": 500, "prompt_cache_miss_tokens": 200}, (200, 500, 0, 0)),
         ({"prompt_tokens": 700, "cached_tokens": 500}, (200, 500, 0, 0)),
+        ({"prompt_tokens": 700, "num_cached_tokens": 500}, (200, 500, 0, 0)),
         ({"prompt_tokens": 700, "cache_read_input_tokens": 500, "cache_creation_input_tokens": 100}, (100, 500, 100, 0)),
         ({"prompt_tokens": 700, "prompt_tokens_details": {"cached_tokens": 500.0, "cache_write_tokens": 100}}, (100, 500, 100, 0)),
         ({"input_tokens": 100, "cache_read_input_tokens": "500", "cache_creation_input_tokens": 100}, (100, 500, 100, 0)),
@@ -173,6 +178,13 @@ SEARCHES: list[tuple[Any, str, float | None]] = [
     ({"model": "gpt-5.1", "output": RESPONSES_ITEMS, "usage": COUNTS}, "gpt-5.1 (2 web searches)", None),
     ({"model": "gpt-5.1", "output": [{"type": "file_search_call"}, {"type": "code_interpreter_call"}], "usage": COUNTS}, "gpt-5.1 (file search, code interpreter)", None),
     ({"modelVersion": "gemini-2.5-pro", "candidates": [{"groundingMetadata": {"webSearchQueries": ["a", "b"]}}], "usageMetadata": {"promptTokenCount": 9}}, "gemini-2.5-pro (2 web searches)", None),
+    # Anthropic's compaction and advisor have counts of their own, which the call's do not include.
+    ({"model": "claude-opus-4-6", "usage": {"input_tokens": 9, "iterations": [{"type": "message", "input_tokens": 9}]}}, "claude-opus-4-6", 0.0),
+    (
+        {"model": "claude-opus-4-6", "usage": {"input_tokens": 9, "iterations": [{"type": "compaction", "input_tokens": 900}, {"type": "message", "input_tokens": 9}, {"type": "advisor_message", "model": "claude-opus-4-7", "input_tokens": 90}]}},
+        "claude-opus-4-6 (compaction, advisor)",
+        None,
+    ),
     ({"model": "xai/grok-4", "usage": {**COUNTS, "num_sources_used": 4}}, "xai/grok-4 (live search)", None),
     ({"model": "xai/grok-4", "usage": {**COUNTS, "server_side_tool_usage_details": {"web_search_calls": 3}}}, "xai/grok-4 (3 web searches)", None),
 ]  # fmt: skip

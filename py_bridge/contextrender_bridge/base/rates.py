@@ -104,6 +104,12 @@ def _tool_rates(model: str, usage_fields: Mapping[str, Any]) -> Iterator[str]:
         yield "live search"  # xAI charges for each source.
     items = usage_fields.get(TOOL_ITEMS) or {}
     yield from (rate for item, rate in OTHER_TOOLS.items() if items.get(item))
+    # Anthropic bills its own compactions and an advisor's answers beside the counts of the call.
+    iterations = usage_fields.get("iterations")
+    for iteration in iterations if isinstance(iterations, list) else ():
+        kind = iteration.get("type") if isinstance(iteration, Mapping) else None
+        if isinstance(kind, str) and kind != "message":
+            yield kind.removesuffix("_message").replace("_", " ")
 
 
 def prompt_rate(row: Row, prompt: int) -> str:

@@ -27,7 +27,10 @@ _NAMES = re.compile(rb'usage|"timings"|prompt_eval_count|invocationMetrics|bille
 _STREAM = (b"data:", b"event:", b"id:", b"retry:", b":")
 _CHARSET = re.compile(r"charset=[\"']?([\w-]+)", re.I)
 _EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
-_HOLDERS = ("response", "message", "metadata", "x_groq", "data", "result", "body", "chunk", "meta")
+_HOLDERS = (
+    *("response", "message", "metadata", "x_groq", "data", "result", "body", "chunk", "meta"),
+    "delta",  # Cohere
+)
 """Fields of a reply whose object may have the model and the usage."""
 _MAX_DEPTH = 3
 _USAGES = frozenset(
@@ -47,6 +50,8 @@ _OUTPUT = (
     *("evalcount", "predictedn", "output"),
 )
 _THOUGHTS = ("thoughtstokencount",)
+_TOOL_PROMPT = ("tooluseprompttokencount",)
+"""Gemini's count of the prompt tokens from its own tools, beside the other prompt tokens."""
 _REASONING = ("completiontokensdetails", "outputtokensdetails")
 _DETAILS = ("prompttokensdetails", "inputtokensdetails", "inputtokendetails", "inputtokens")
 _CACHE_READ = ("cachereadinputtokens", "cachereadinputtokencount")
@@ -62,7 +67,7 @@ _LIFETIMES = ("cachecreation", "cachecreationtokendetails")
 _HOUR, _MINUTES = ("ephemeral1hinputtokens",), ("ephemeral5minputtokens",)
 _CACHED = (
     *("cachedtokens", "cachedinputtokens", "promptcachehittokens", "cachedcontenttokencount"),
-    *("cacheread", "cachen"),
+    *("cacheread", "cachen", "numcachedtokens"),
 )
 _TOTAL = ("totaltokens", "totaltokencount")
 Fields = Mapping[str, Any]
@@ -132,8 +137,12 @@ def _counts_of(model: str, fields: Fields) -> Usage | None:
     prompt = uncached if prompt is None else prompt
     if prompt is not None:
         reasoning = _first(_inner(fields, _REASONING), ("reasoningtokens",)) or 0
+        prompt += _first(fields, _TOOL_PROMPT) or 0
         if total == prompt + output + reasoning:  # xAI counts reasoning apart from the completion.
             output += reasoning
+        elif total and "gemini" in model.lower():
+            # Gateways leave out its thinking from the completion, but not from the total.
+            output = max(output, total - prompt)
         return _including_cache(model, fields, prompt, output)
     for name in ("billedunits", "tokens"):  # Cohere
         if inner := _inner(fields, (name,)):

@@ -39,7 +39,7 @@ _FAILED = re.compile(
     rb'|"base_resp" ?: ?\{\s*"status_code" ?: ?[1-9]'  # MiniMax
 )
 _END = re.compile(rb"\r?\n\r?\n|\r\r")
-_DONE = b"[DONE]"
+_END_MARKER = b"[DONE]"
 """The data of a stream's last event, also after an error."""
 
 
@@ -154,7 +154,7 @@ def _is_beginning(data: bytes) -> bool:
 def _is_content(event: bytes) -> bool:
     """Return whether an event has text or a call of the model, or ends an answer normally."""
     data = _data(event)
-    if not data or data == _DONE or _ERROR_EVENT.search(event):
+    if not data or data == _END_MARKER or _ERROR_EVENT.search(event):
         return False
     fields = _fields(data)
     # Data that is no JSON object is an unknown format's.
