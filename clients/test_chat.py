@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,16 @@ from hypothesis import strategies as st
 from adapters.testing.javascript import built_client, command
 from tests.dialects.bodies import bodies
 from tests.dialects.test_provider_model import ASK, Step, chat, steps
+from tests.dialects.test_step_rules import (
+    chat_call,
+    chat_step,
+    empty_ids,
+    named_results,
+    no_ids,
+    null_ids,
+    own_ids,
+    same_ids,
+)
 from tests.support.strategies import BUDGETS, render
 
 PROGRAM = Path(__file__).parent / "chat.mjs"
@@ -111,8 +121,14 @@ def test_clients_keep_steps_signed_alike(
         if ids and names:
             message["reasoning_details"] = [{"data": n, "id": id} for n, id in enumerate(names)]
     transcript = DIALECTS["chat"].read(body)
+    omitted = {r for r in transcript.call_pairs.call_of_result if data.draw(st.booleans())}
+    assert_same_prompt(other, body, omitted)
+
+
+def assert_same_prompt(other: Other, body: Json, omitted: Collection[int]) -> None:
+    """Check that both clients send the same prompt without these results."""
+    transcript = DIALECTS["chat"].read(body)
     pairs = transcript.call_pairs.call_of_result
-    omitted = {result for result in pairs if data.draw(st.booleans())}
     rows: list[Json] = [
         {
             "message": place,
@@ -131,3 +147,46 @@ def test_clients_keep_steps_signed_alike(
     new_body = transcript.apply(transcript.plan(rows))
     reply = other.ask(items=body["messages"], shown=rows)
     assert reply["left"] == as_sent(new_body["messages"])
+
+
+def older_api(item: Json) -> Json:
+    if item["role"] == "tool":
+        return {"role": "function", "name": "look", "content": item["content"]}
+    body = item["tool_calls"][0]["function"]
+    return {"role": "assistant", "content": item["content"], "function_call": body}
+
+
+@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize(
+    "change", [no_ids, empty_ids, null_ids, own_ids, named_results, same_ids, older_api]
+)
+def test_clients_pair_calls_without_ids_alike(
+    other: Other, change: Callable[[Json], Json], width: int
+) -> None:
+    steps = [chat_step([chat_call(f"{c}{n}") for c in "abc"[:width]]) for n in range(4)]
+    body = {"messages": [ASK, *(change(item) for step in steps for item in step)]}
+    transcript = DIALECTS["chat"].read(body)
+    reply = other.ask(items=body["messages"])
+    assert list(map(plain, reply["messages"])) == list(map(plain, transcript.messages))
+    results = [*transcript.call_pairs.call_of_result]
+    assert len(results) == (4 if change is older_api else 4 * width)
+    for omitted in (results[:1], results[: 2 * width], results[1:2]):
+        assert_same_prompt(other, body, omitted)
+
+
+@given(body=bodies("chat"), data=st.data())
+@many
+def test_clients_pair_generated_calls_alike(other: Other, body: Json, data: st.DataObject) -> None:
+    ids = st.sampled_from(["own", "", None, "a", "A"])
+    for item in body["messages"]:
+        fields = item if isinstance(item, dict) else {}
+        holders = [(call, "id") for call in fields.get("tool_calls") or ()]
+        holders += [(fields, "tool_call_id")] if fields.get("role") == "tool" else []
+        for holder, name in holders:
+            if (id := data.draw(ids)) != "own":
+                holder[name] = id
+    transcript = DIALECTS["chat"].read(body)
+    reply = other.ask(items=body["messages"])
+    assert list(map(plain, reply["messages"])) == list(map(plain, transcript.messages))
+    results = transcript.call_pairs.call_of_result
+    assert_same_prompt(other, body, [r for r in results if data.draw(st.booleans())])

@@ -1,5 +1,6 @@
 /** OpenAI chat messages: reading them in the form that is recorded, and applying a plan to them. */
 
+import { answeredId, generatedId, isPairedByOrder, isResult } from "./call_pairing.js";
 import { historyEnd, plainContent, withText, type Content } from "./contents.js";
 import type { Plan } from "./plan.js";
 import { pointReasoning, signFirst } from "./signatures.js";
@@ -41,7 +42,10 @@ export interface AnyMessage {
 interface Readable extends AnyMessage {
   name?: unknown;
   tool_calls?: unknown[] | null;
+  /** The one call of a message of older chat completions. */
+  function_call?: unknown;
   tool_call_id?: unknown;
+  tool_name?: unknown;
   reasoning_details?: unknown;
 }
 
@@ -60,9 +64,16 @@ export class ChatTranscript<T extends AnyMessage> implements Transcript<T> {
     this.#items = items;
     this.#end = historyEnd(items);
     this.#places = items.map((item, index) => {
-      const message = index < this.#end ? canonical(item) : null;
+      const message = index < this.#end ? this.#canonical(item, index) : null;
       return message && this.messages.push(message) - 1;
     });
+  }
+
+  /** Returns the message to record, with ids for calls and results that have none; null if it is none. */
+  #canonical(item: Readable, index: number): ChatMessage | null {
+    if (!isResult(item) || !isPairedByOrder(this.messages, item)) return canonical(item, this.messages.length);
+    const id = answeredId(this.messages, item, this.#items.slice(index + 1, this.#end));
+    return id ? canonical({ ...item, role: "tool", tool_call_id: id }, 0) : null;
   }
 
   get unreadItems(): T[] {
@@ -101,7 +112,7 @@ function mergeNeighbours(
     const becameNeighbours =
       merged.length > 0 && number > lastNumber + 1 && isModels(previous) && isModels(item);
     const isMergeable = becameNeighbours && !isUnmergeable(number) && !isUnmergeable(lastNumber);
-    if (isMergeable && !callsOf(previous).length && !previous["function_call"]) {
+    if (isMergeable && !callsOf(previous).length) {
       // Other fields of the first message, its reasoning and signatures, are of an omitted step.
       merged[merged.length - 1] = { ...item, content: joinContents(previous.content, item.content) };
     } else merged.push(item);
@@ -146,16 +157,19 @@ export function resultOf(id: string, content: unknown): ChatMessage {
 }
 
 /** Returns the item with the parts that the plan shows; null if it shows none. */
-function shownItem<T extends AnyMessage>(item: T, place: number, plan: Plan): T | null {
+function shownItem<T extends AnyMessage>(item: T & Readable, place: number, plan: Plan): T | null {
   const calls = callsOf(item);
   const { isShown, shownCalls, substituteArguments, text, isUnchanged } = plan.partsOf(place, calls.length);
   if (isUnchanged) return item;
   if (!isShown && !shownCalls.length) return null;
   const shown: Readable = { ...item };
-  if (shownCalls.length) {
-    const remaining = shownCalls.map((call, index) => withArguments(calls[call], substituteArguments[index]));
+  const remaining = shownCalls.map((call, index) => withArguments(calls[call], substituteArguments[index]));
+  if (!remaining.length) {
+    delete shown.tool_calls;
+    delete shown.function_call;
+  } else if (item.tool_calls?.length) {
     shown.tool_calls = [signFirst(remaining[0], calls.slice(0, shownCalls[0])), ...remaining.slice(1)];
-  } else if (calls.length) delete shown.tool_calls;
+  } else shown.function_call = (remaining[0] as { function: unknown }).function;
   if (shownCalls.length < calls.length && "reasoning_details" in shown) {
     const ids = calls.map((call) => (call as { id?: unknown } | null)?.id);
     const omitted = ids.filter((_, number) => !shownCalls.includes(number));
@@ -168,37 +182,44 @@ function shownItem<T extends AnyMessage>(item: T, place: number, plan: Plan): T 
   return shown as T;
 }
 
-/** Returns the call, with these arguments if there are any. */
+/** Returns the call, with these arguments if there are any: as an object if its own are one. */
 function withArguments(call: unknown, substitute: string | null | undefined): unknown {
   if (substitute === null || substitute === undefined) return call;
   const { type, function: body, custom } = call as Record<string, object>;
   if ((type as unknown) === "custom") return { ...(call as object), custom: { ...custom, input: substitute } };
-  return { ...(call as object), function: { ...body, arguments: substitute } };
+  const isObject = typeof (body as { arguments?: unknown }).arguments === "object";
+  const value: unknown = isObject ? JSON.parse(substitute) : substitute;
+  return { ...(call as object), function: { ...body, arguments: value } };
 }
 
+/** Returns the calls of a message of the model, also the one of a message of older chat completions. */
 function callsOf(item: Readable): unknown[] {
-  return (item.role === "assistant" && item.tool_calls) || [];
+  if (item.role !== "assistant") return [];
+  const { tool_calls: calls, function_call: body } = item;
+  if (calls?.length) return calls;
+  return body && typeof body === "object" ? [{ type: "function", function: body }] : [];
 }
 
-/** Returns the message to record; null if the item is no chat message. */
-function canonical(item: Readable): ChatMessage | null {
+/** Returns the message to record at `position`; null if the item is no chat message. */
+function canonical(item: Readable, position: number): ChatMessage | null {
   const { role, content = null, name, tool_call_id: id } = item ?? {};
   const isContent = content === null || typeof content === "string" || Array.isArray(content);
   if (!ROLES.includes(role) || !isContent) return null;
   if (role === "tool") return typeof id === "string" && id ? resultOf(id, content) : null;
   const message: ChatMessage = { role, content: plainContent(content) };
   if (typeof name === "string") message.name = name.toWellFormed();
-  const calls = callsOf(item).map(canonicalCall);
+  const calls = callsOf(item).map((call, number) => canonicalCall(call, generatedId(position, number)));
   if (calls.some((call) => !call)) return null;
   if (calls.length) message.tool_calls = calls as ChatCall[];
   return message;
 }
 
-function canonicalCall(call: unknown): ChatCall | null {
+/** Returns a call as the service records it, with `defaultId` if it has none; null if it is no call. */
+function canonicalCall(call: unknown, defaultId: string): ChatCall | null {
   const { id, type, function: functionBody, custom } = (call ?? {}) as Record<string, any>;
   const { name, arguments: json, input } = (type === "custom" ? custom : functionBody) ?? {};
-  if (typeof id !== "string" || !id || typeof name !== "string") return null;
-  if (type !== "custom") return callOf(id, name, json ?? "");
+  if ((typeof id !== "string" && (id ?? null) !== null) || typeof name !== "string") return null;
+  if (type !== "custom") return callOf(id || defaultId, name, json ?? "");
   const body = { name: name.toWellFormed(), input: String(input ?? "").toWellFormed() };
-  return { id: id.toWellFormed(), type, custom: body };
+  return { id: (id || defaultId).toWellFormed(), type, custom: body };
 }
