@@ -11,7 +11,7 @@ from typing import IO
 from adapters.plugins.user import User
 from adapters.testing.scripted import Json
 
-SECONDS = 240
+SECONDS = 600
 
 
 @dataclass

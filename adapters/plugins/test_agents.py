@@ -32,7 +32,7 @@ from tests.support.waiting import until
 
 NO_SERVICE = Credentials("http://127.0.0.1:9", "none")
 RENDER = ["--mode", "render"]
-PRICES = [f"{model}:input=2,cached=0.5,output=8" for model in ("m", "scripted")]
+PRICES = [f"{model}:input=2,cached=0.5,output=8" for model in ("m", "scripted", "gpt-5.5")]
 """The prices of the scripted model by its names, in dollars per million tokens."""
 OWN_SUMMARY = "A title"
 """The text with which the model's double answers a request for a summary."""
@@ -239,8 +239,6 @@ def test_usage_is_reported(agent: Agent) -> None:
 
     Otherwise it is that of the call after a compaction.
     """
-    if not agent.reports_usage:
-        pytest.skip(f"{agent.title} gives its hook no usage")
     agent.user.install(*(RENDER if agent.can_render() else []))
     agent.script(*looks(3), Say("Done."), *looks(6)[3:], Say("Done."))
     with agent.running() as running:
@@ -277,23 +275,27 @@ def test_login_by_oauth_is_kept(agent: Agent) -> None:
 
 
 def test_subagent_has_own_session(agent: Agent) -> None:
-    """The subagent compacts its own history. The agent's history is unchanged."""
+    """The subagent compacts its own history. The agent's history is unchanged.
+
+    Codex has no hook that can add text after a subagent's compaction, so it has only a summary.
+    """
     if agent.subagent is None:
         pytest.skip(f"{agent.title} has no subagents here")
     agent.user.install("--tokens", "8000")
     agent.shrink_window()
     hosts.lengthen(agent.user.work, [800] * 9)
-    steps = [agent.subagent, *looks(9)[:-1], *looks(9)[:-1], Say("They are fast."), Say("Done.")]
-    script = agent.script(*steps, kind=Counting)
+    requests = agent.delegate(*looks(9)[:-1], *looks(9)[:-1], Say("They are fast."))
     with agent.running() as running:
         running.ask("Have a subagent look at the hosts.")
         session = running.session
-    compacted = [text.count(MARK) for text in agent.texts(script)]
+    texts = [json.dumps(agent.history(body)) for body in requests]
+    compacted = [text.count(MARK) for text in texts]
     assert compacted[0] == compacted[-1] == 0
-    assert max(compacted) == 1, compacted
-    assert "They are fast." in agent.texts(script)[-1]
+    assert max(compacted) == agent.compacts_subagents, compacted
+    assert any(OWN_SUMMARY in text for text in texts) or agent.compacts_subagents
+    assert "They are fast." in texts[-1]
     names = {session["session"] for session in agent.user.loopback.sessions()}
-    assert names and session not in names, (names, session)
+    assert bool(names) == agent.compacts_subagents and session not in names, (names, session)
 
 
 def test_uninstall_removes_everything(agent: Agent) -> None:

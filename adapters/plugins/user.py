@@ -13,7 +13,7 @@ from pathlib import Path
 from contextrender_bridge import Credentials
 from contextrender_bridge.client.credentials import stored_credentials
 from contextrender_bridge.leases import FOLDER, started_at
-from contextrender_bridge.local_service import is_service_running
+from contextrender_bridge.local_service import START_SECONDS, is_service_running
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
@@ -42,10 +42,23 @@ class User:
 
     def __post_init__(self) -> None:
         self.home.mkdir(exist_ok=True)
+        self._share_compiled_code()
         hosts.write_files(self.work)
         self.data.mkdir(exist_ok=True)
         self.use_service(self.loopback.service)
         self.bin.mkdir(exist_ok=True)
+
+    def _share_compiled_code(self) -> None:
+        """Let a service that the plugin starts use the compiled Jac code in this user's cache.
+
+        On a busy machine it would compile the code for minutes.
+        """
+        compiled = Path("~/.cache/jac").expanduser()
+        compiled.mkdir(parents=True, exist_ok=True)
+        shared = self.home / ".cache" / "jac"
+        shared.parent.mkdir(exist_ok=True)
+        if not shared.exists():
+            shared.symlink_to(compiled)
 
     @property
     def home(self) -> Path:
@@ -125,7 +138,7 @@ class User:
 
     def wait_for_service(self) -> None:
         """Wait until the data folder's service answers."""
-        until(lambda: is_service_running(stored_credentials(self.data).url))
+        until(lambda: is_service_running(stored_credentials(self.data).url), seconds=START_SECONDS)
 
     def lease_holders(self) -> set[Path]:
         """Return the programs of the running processes that have a lease of the service."""

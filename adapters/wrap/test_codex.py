@@ -24,17 +24,25 @@ wire_api = "responses"
 http_headers = {{ "x-mine" = "yes" }}
 """
 BUILT_IN = 'openai_base_url = "{url}/v1"\n'
+NAMESPACES = {
+    "recall": "mcp__contextrender",
+    "spawn_agent": "multi_agent_v1",
+    "wait_agent": "multi_agent_v1",
+}
+"""The namespaces of Codex's tools that a model has to search for."""
 EXEC = ("exec", "--json", "--skip-git-repo-check", "--sandbox", "danger-full-access")
 
 
 class Namespaced(Script):
-    """A script whose model calls `recall` as newer models call an MCP tool after a tool search."""
+    """A script whose model calls tools with a namespace, as newer models do after a tool search."""
 
     def answer(self, asked: ModelRequest) -> Reply:
-        """Return the reply with the tool's name and its server's namespace."""
+        """Return the reply with the tool's name and namespace."""
         reply = super().answer(asked)
-        tool_name = b'"name" : "recall", "namespace" : "mcp__contextrender"'
-        reply.chunks = [chunk.replace(b'"name" : "recall"', tool_name) for chunk in reply.chunks]
+        for name, namespace in NAMESPACES.items():
+            tool = f'"name" : "{name}"'.encode()
+            full_name = tool + f', "namespace" : "{namespace}"'.encode()
+            reply.chunks = [chunk.replace(tool, full_name) for chunk in reply.chunks]
         return reply
 
 

@@ -95,6 +95,7 @@ def test_codex_copied_history_is_free_and_input_includes_cached(
 ) -> None:
     def count(total: int) -> Json:
         last = {"input_tokens": 100, "cached_input_tokens": 60, "output_tokens": 2}
+        last["cache_write_input_tokens"] = 10
         info = {"last_token_usage": last, "total_token_usage": {"total_tokens": total}}
         return {"type": "event_msg", "payload": {"type": "token_count", "info": info}}
 
@@ -112,7 +113,7 @@ def test_codex_copied_history_is_free_and_input_includes_cached(
     )
     audit = read(tmp_path, read_codex)
     (run,) = audit.runs
-    assert run.usage == [Usage("gpt-x", 40, 60, output=2)]
+    assert run.usage == [Usage("gpt-x", 30, 60, 10, output=2)]
     assert [message["role"] for message in run.messages] == ["assistant", "tool"]
 
 

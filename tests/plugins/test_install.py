@@ -146,32 +146,37 @@ TRUST = """[hooks.state]
 [hooks.state."/home/u/.codex/config.toml:session_start:0:0"]
 trusted_hash = "sha256:1"
 
+[hooks.state."/home/u/.codex/config.toml:stop:0:0"]
+trusted_hash = "sha256:2"
+
 """
+HOOKS = "".join(
+    f'[[hooks.{event}]]\n[[hooks.{event}.hooks]]\ntype = "command"\n\n'
+    for event in ("SessionStart", "Stop")
+)
 PROJECT = '[projects."/home/u/work"]\ntrust_level = "trusted"\n'
 
 
 @pytest.mark.parametrize("own", ["", "# mine\n[tui]\ntheme = 'dark'\n"])
 def test_codex_entries_in_plugin_block_are_kept(own: str) -> None:
     """Codex keeps a comment at the end of the file there, and writes new tables before it."""
-    hook = '[[hooks.SessionStart]]\n[[hooks.SessionStart.hooks]]\ntype = "command"\n\n'
-    installed = with_block(own, hook + SETTINGS)
+    installed = with_block(own, HOOKS + SETTINGS)
     trusted = installed.replace("[mcp_servers", f"{TRUST}[mcp_servers")
     used_config = trusted.replace("# <<<", f"\n{PROJECT}# <<<")
     assert used_config.count("[projects") == used_config.count("[hooks.state]") == 1
     assert (
-        with_block(used_config, hook + SETTINGS) == used_config
+        with_block(used_config, HOOKS + SETTINGS) == used_config
     )  # the user is not asked to trust again
     assert tomllib.loads(without_block(used_config)) == tomllib.loads(own + PROJECT)
     assert without_block(used_config).startswith(own)
 
 
 def test_trust_in_users_hooks_is_kept() -> None:
-    config_text = '[[hooks.SessionStart]]\n[[hooks.SessionStart.hooks]]\ntype = "command"\n'
     others = TRUST.replace(":0:0", ":1:0") + TRUST.partition("\n\n")[2]
-    used_config = with_block(config_text, config_text + SETTINGS).replace(
+    used_config = with_block(HOOKS, HOOKS + SETTINGS).replace(
         "[mcp_servers", f"{others}[mcp_servers"
     )
-    assert tomllib.loads(without_block(used_config)) == tomllib.loads(config_text + TRUST)
+    assert tomllib.loads(without_block(used_config)) == tomllib.loads(HOOKS + TRUST)
 
 
 def test_configuration_with_equal_server_name_is_refused() -> None:

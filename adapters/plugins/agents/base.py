@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import pytest
 from contextrender_bridge.plugins.hosts.base import LIBRARY
 
-from adapters.plugins.user import User
-from adapters.testing.scripted import Call, Json, Script, Step, has_tools
+from adapters.plugins.user import Counting, User
+from adapters.testing.scripted import Call, Json, Say, Script, Step, has_tools
 
 _COMPACT = "export async function compact("
 _BROKEN_COMPACT = f"{_COMPACT}) {{ throw new TypeError('broken') }}\nasync function unused("
@@ -55,8 +55,8 @@ class Agent(ABC):
     has_status: bool = True
     adds_to_summary: bool = False
     """True if the agent always writes a summary of its own, which the text follows."""
-    reports_usage: bool = True
-    """True if the agent gives the usage of its calls to a hook."""
+    compacts_subagents: bool = True
+    """True if the agent asks the plugin for the text of a subagent's compaction."""
     subagent: Call | None = None
     """The call that starts a subagent, if there are any."""
 
@@ -136,6 +136,11 @@ class Agent(ABC):
             for step in steps
         ]
         return kind(self.user.loopback.model, own_steps, self.is_own_call)
+
+    def delegate(self, *steps: Step) -> list[Json]:
+        """Script an agent whose subagent takes these steps. Return the list of their requests."""
+        assert self.subagent
+        return self.script(self.subagent, *steps, Say("Done."), kind=Counting).requests
 
     def history(self, body: Json) -> list[Json]:
         """Return the messages of a request."""

@@ -1,7 +1,11 @@
-"""Codex. Its terminal interface runs `codex app-server`, which can compact when asked."""
+"""Codex. Its terminal interface runs `codex app-server`, which can compact when asked.
+
+Long because it has that server's protocol, the user's settings and logins, and a subagent's script.
+"""
 
 import base64
 import json
+import re
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,10 +17,11 @@ from typing import Any
 from adapters.codex.test_codex import is_agents
 from adapters.plugins.agents.base import TOKEN, Agent, RunningAgent
 from adapters.plugins.lines import Lines, running
-from adapters.plugins.user import User
+from adapters.plugins.user import Counting, User
 from adapters.testing.installs import node_modules_of
-from adapters.testing.scripted import Call, Json, Script, Step
+from adapters.testing.scripted import Call, Json, Say, Script, Step
 from adapters.wrap.test_codex import Namespaced
+from tests.support.scripted_model import ModelRequest, Reply
 
 CONFIG = """
 model_provider = "mine"
@@ -27,12 +32,26 @@ env_key = "MY_KEY"
 wire_api = "responses"
 """
 MODEL = "gpt-5.5"
+AGENT_ID = "AGENT-ID"
+SPAWNED_AGENT = re.compile(rb'\\"agent_id\\":\\"([\w-]+)')
+"""The id of a subagent, in the result of the call that starts it."""
 
 
 def web_token(claims: Json) -> str:
     """Return an unsigned JSON web token."""
     parts = [json.dumps(part).encode() for part in ({"alg": "none"}, claims)]
     return ".".join([base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts] + ["x"])
+
+
+class Delegating(Namespaced, Counting):
+    """A model that waits for its subagent."""
+
+    def answer(self, request: ModelRequest) -> Reply:
+        """Return the reply with the subagent's id in the place of `AGENT_ID`."""
+        reply = super().answer(request)
+        if spawned := SPAWNED_AGENT.search(request.body):
+            reply.chunks = [chunk.replace(AGENT_ID.encode(), spawned[1]) for chunk in reply.chunks]
+        return reply
 
 
 @dataclass
@@ -88,12 +107,21 @@ class AppServer:
     def ask(self, question: str) -> None:
         """Ask the agent a question, and wait for its answer."""
         self.call("turn/start", threadId=self.thread, input=[{"type": "text", "text": question}])
-        self.lines.wait(lambda event: event.get("method") == "turn/completed")
+        self.wait_for_turn()
 
     def compact(self) -> None:
         """Compact the history."""
         self.call("thread/compact/start", threadId=self.thread)
-        self.lines.wait(lambda event: event.get("method") == "turn/completed")
+        self.wait_for_turn()
+
+    def wait_for_turn(self) -> None:
+        """Wait until a turn of this session is complete. A subagent is a session of its own."""
+
+        def is_own_end(event: Json) -> bool:
+            is_end = event.get("method") == "turn/completed"
+            return is_end and event["params"]["threadId"] == self.thread
+
+        self.lines.wait(is_own_end)
 
     def wait_for_tools(self) -> None:
         """Wait until the plugin's MCP server has started."""
@@ -126,7 +154,8 @@ class Codex(Agent):
     first_words = "ContextRender added "
     has_status = False
     adds_to_summary = True
-    reports_usage = False
+    compacts_subagents = False
+    subagent = Call("spawn_agent", {"message": "Look at the hosts."})
 
     def find_program(self) -> Path:
         """Return the agent's program, or skip the test."""
@@ -193,6 +222,26 @@ class Codex(Agent):
     def script(self, *steps: Step, kind: type[Script] = Namespaced) -> Script:
         """Return a script with which the model answers the agent's requests by these steps."""
         return super().script(*steps, kind=kind)
+
+    def delegate(self, *steps: Step) -> list[Json]:
+        """Script an agent whose subagent takes these steps. Return the list of their requests.
+
+        The agent and its subagent make their calls at the same time.
+        """
+        requests: list[Json] = []
+        subagent = self.script(*steps, kind=Counting)
+        wait = Call("wait_agent", {"targets": [AGENT_ID], "timeout_ms": 600_000})
+        agent = self.script(self.subagent, wait, Say("Done."), kind=Delegating)
+
+        def answer(request: ModelRequest) -> Reply:
+            script = subagent if request.header("x-openai-subagent") else agent
+            number = len(script.requests)
+            reply = script.answer(request)
+            requests.extend(script.requests[number:])
+            return reply
+
+        self.user.loopback.model.answer = answer
+        return requests
 
     def history(self, body: Json) -> list[Json]:
         """Return the messages of a request."""

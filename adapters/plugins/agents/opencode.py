@@ -111,7 +111,7 @@ class OpenCode(Agent):
         switches = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
         user.variables |= {**switches, "PWD": str(user.work)}
         for place in ("DATA", "CACHE", "STATE"):
-            user.variables[f"XDG_{place}_HOME"] = str(user.home / place.lower())
+            user.variables[f"XDG_{place}_HOME"] = str(user.home / f".{place.lower()}")
         user.variables["XDG_CONFIG_HOME"] = str(self.folder)
         local = {
             "npm": "@ai-sdk/openai-compatible",

@@ -249,9 +249,8 @@ def _read_count(
     """
     info = mapping(payload.get("info")) or payload
     call_usage = mapping(info.get("last_token_usage") or info.get("usage") or info)
-    cached = {"cached_tokens": call_usage.get("cached_input_tokens", 0)}
     name = str(info.get("model") or model)
-    usage = usage_of(name, {**call_usage, "input_tokens_details": cached})
+    usage = usage_of(name, call_usage)
     if usage is not None:
         tier = str(info.get("service_tier") or tier)
         rate_fields = {"service_tier": tier, TOOL_ITEMS: dict(tool_items)}

@@ -65,8 +65,10 @@ _CACHE_WRITE_DETAILS = (
 # The field of an object that counts the cache writes by lifetime, under `_HOUR` and `_MINUTES`.
 _LIFETIMES = ("cachecreation", "cachecreationtokendetails")
 _HOUR, _MINUTES = ("ephemeral1hinputtokens",), ("ephemeral5minputtokens",)
+_CACHED_INPUT = "cachedinputtokens"
+"""Codex's name of the cached tokens, which its input includes."""
 _CACHED = (
-    *("cachedtokens", "cachedinputtokens", "promptcachehittokens", "cachedcontenttokencount"),
+    *("cachedtokens", _CACHED_INPUT, "promptcachehittokens", "cachedcontenttokencount"),
     *("cacheread", "cachen", "numcachedtokens"),
 )
 _TOTAL = ("totaltokens", "totaltokencount")
@@ -121,7 +123,8 @@ def _spelled(fields: Fields) -> dict[str, Any]:
 def _counts_of(model: str, fields: Fields) -> Usage | None:
     """Return the usage in the `_spelled` fields of any format; None if they count no prompt.
 
-    With counts of the cache but no count of the whole prompt, the input is without cached tokens.
+    With counts of the cache but no count of the whole prompt, the input is without cached tokens,
+    except in Codex's files.
     With neither a prompt nor an input, the prompt is the total less the output, or the sum of its
     cached and its other tokens. Cohere's counts are in an inner object.
     """
@@ -130,7 +133,8 @@ def _counts_of(model: str, fields: Fields) -> Usage | None:
     cache_counts = (_first(fields, _CACHE_READ), _first(fields, _CACHE_WRITE))
     counts_writes_by_lifetime = bool(_inner(fields, _LIFETIMES))
     counts_cache = cache_counts != (None, None) or counts_writes_by_lifetime
-    if prompt is None and uncached is not None and counts_cache:
+    is_apart = counts_cache and _CACHED_INPUT not in fields
+    if prompt is None and uncached is not None and is_apart:
         return _apart_from_cache(model, fields, uncached, output)
     if prompt is None and uncached is None:
         prompt = max(total - output, 0) if total else _sum_of_cached_and_other(fields)

@@ -1,4 +1,4 @@
-"""Codex: a hook and an MCP server in the user's configuration.
+"""Codex: two hooks and an MCP server in the user's configuration.
 
 They are a block between two marked lines. Codex may write tables of its own into the block.
 """
@@ -23,7 +23,12 @@ _BLOCK: Final = re.compile(
     rf"\n*{re.escape(FIRST_MARK)}\n(.*?){re.escape(LAST_MARK)}\n?", re.DOTALL
 )
 _TABLE: Final = re.compile(r"^(?=\[)", re.MULTILINE)
-_OWN_TABLES: Final = ("[[hooks.SessionStart", "[mcp_servers.contextrender")
+_EVENTS: Final = {"SessionStart": "session_start", "Stop": "stop"}
+"""The events of our hooks, with their names in Codex's tables for trusted hooks."""
+_OWN_TABLES: Final = (
+    *(f"[[hooks.{event}" for event in _EVENTS),
+    "[mcp_servers.contextrender",
+)
 _TRUST: Final = "[hooks.state]"
 """Codex's table for the hooks that the user trusts."""
 _TRUSTED_HOOK: Final = "[hooks.state."
@@ -49,7 +54,7 @@ class CodexHost(Host):
         path = _config()
         old = _text(path)
         new = with_block(old, _settings(options))
-        return [Rewrite(path, new, "add a hook and an MCP server")] if new != old else []
+        return [Rewrite(path, new, "add two hooks and an MCP server")] if new != old else []
 
     def uninstall(self, data: Path) -> list[Change]:
         """Return the changes that remove the plugin; empty if nothing of it is installed."""
@@ -58,7 +63,7 @@ class CodexHost(Host):
         new = without_block(old)
         if new == old:
             return []
-        return [Rewrite(path, new, "remove our hook and MCP server") if new else Remove(path)]
+        return [Rewrite(path, new, "remove our hooks and MCP server") if new else Remove(path)]
 
     def is_installed(self, data: Path) -> bool:
         """Return whether the plugin is installed for this user."""
@@ -96,9 +101,11 @@ def without_block(text: str) -> str:
     if match is None:
         return text
     text_before, text_after = text[: match.start()], text[match.end() :]
-    groups_before = text_before.count("[[hooks.SessionStart]]")
-    codex_tables = _tables_by_codex(match[1], groups_before)
-    parts = [text_before.rstrip("\n"), *codex_tables, text_after.strip("\n")]
+    parts = [
+        text_before.rstrip("\n"),
+        *_tables_by_codex(match[1], text_before),
+        text_after.strip("\n"),
+    ]
     remaining_text = "\n\n".join(part for part in parts if part.strip())
     return f"{remaining_text}\n" if remaining_text else ""
 
@@ -111,23 +118,28 @@ def _is_own(table: str) -> bool:
     return table.startswith(_OWN_TABLES)
 
 
-def _tables_by_codex(block: str, groups_before: int) -> list[str]:
-    """Return the tables that Codex wrote into our block, without the user's trust in our hook.
+def _tables_by_codex(block: str, text_before: str) -> list[str]:
+    """Return the tables that Codex wrote into our block, without the user's trust in our hooks.
 
-    Codex names a hook by the number of the hook groups before it: `groups_before` for ours. If no
-    other hook is trusted, leave out the table for all trusted hooks, too.
+    Codex names a hook by its event and the number of hook groups of that event before it, which are
+    in `text_before`. If no other hook is trusted, leave out the table for all trusted hooks, too.
     """
-    own_trust = f':session_start:{groups_before}:0"]'
+    own_trust = tuple(
+        f':{name}:{text_before.count(f"[[hooks.{event}]]")}:0"]' for event, name in _EVENTS.items()
+    )
     tables = [table.strip("\n") for table in _TABLE.split(block) if not _is_own(table)]
-    tables = [table for table in tables if table and own_trust not in table.splitlines()[0]]
+    tables = [
+        table for table in tables if table and not table.partition("\n")[0].endswith(own_trust)
+    ]
     has_trust = any(table.startswith(_TRUSTED_HOOK) for table in tables)
     return [table for table in tables if has_trust or not table.startswith(_TRUST)]
 
 
 def _settings(options: PluginOptions) -> str:
-    """Return the tables of our block: the SessionStart hook and the MCP server."""
-    # The service runs as long as the hook's parent. `exec` makes that Codex, not a shell.
+    """Return the tables of our block: the hooks and the MCP server."""
+    # The service runs as long as the first hook's parent. `exec` makes that Codex, not a shell.
     hook = f"exec {shlex.join([*options.command('codex_hook'), str(options.tokens)])}"
+    usage_hook = f"exec {shlex.join(options.command('codex_usage'))}"
     python, *words = options.command_line("mcp")
     return (
         "[[hooks.SessionStart]]\n"
@@ -136,6 +148,11 @@ def _settings(options: PluginOptions) -> str:
         f"command = {json.dumps(hook)}\n"
         f"timeout = {HOOK_SECONDS}\n"
         f"additionalContextLimit = {options.tokens + SPARE_TOKENS}\n\n"
+        "[[hooks.Stop]]\n"
+        "[[hooks.Stop.hooks]]\n"
+        'type = "command"\n'
+        f"command = {json.dumps(usage_hook)}\n"
+        f"timeout = {HOOK_SECONDS}\n\n"
         "[mcp_servers.contextrender]\n"
         f"command = {json.dumps(python)}\n"
         f"args = {json.dumps(words)}\n"

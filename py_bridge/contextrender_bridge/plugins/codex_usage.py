@@ -1,0 +1,92 @@
+"""Codex's Stop hook: it reports the usage of the first call after each compaction.
+
+Codex runs it after each turn of the agent. So it loads other libraries only if there is something
+to report.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from contextrender_bridge.base.compaction_mark import CompactedBranch, find_compaction
+
+REPORT_SECONDS: Final = 1.0
+USAGE_RECORD: Final = "token_usage_record"
+
+
+def main(words: Sequence[str]) -> None:
+    """Handle the JSON event on standard input. `words` has the data folder.
+
+    A failure is ignored, because Codex does not need the report.
+    """
+    with suppress(Exception):
+        event = json.load(sys.stdin)
+        with Path(event["transcript_path"]).open(encoding="utf-8") as lines:
+            calls = list(read_calls_after_compactions(lines, event["turn_id"]))
+        for branch, usage in calls:
+            report_usage(Path(words[0]), event, branch, usage)
+
+
+def read_calls_after_compactions(
+    lines: Iterable[str], turn: str
+) -> Iterator[tuple[CompactedBranch, dict[str, Any]]]:
+    """Yield what the plugin's texts replaced, and Codex's counts of the first call with each text.
+
+    `lines` are those of the session's file. Only calls of the turn with the id `turn` are yielded.
+    """
+    branch = None
+    for line in lines:
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        kind, payload = entry.get("type"), entry.get("payload") or {}
+        if kind == "response_item" and payload.get("role") == "developer":
+            branch = _find_branch(payload.get("content") or []) or branch
+        elif kind == "compacted":
+            branch = None  # The plugin's text, if there is one, comes after this record.
+        elif kind == USAGE_RECORD and branch:
+            if payload.get("turn_id") == turn:
+                yield branch, payload["usage"]
+            branch = None
+
+
+def _find_branch(content: Sequence[Mapping[str, Any]]) -> CompactedBranch | None:
+    """Return what the plugin's text in a message replaces; None if the message has no such text."""
+    compaction = find_compaction("\n".join(str(part.get("text") or "") for part in content))
+    return compaction[0] if compaction else None
+
+
+def report_usage(
+    data: Path, event: Mapping[str, Any], branch: CompactedBranch, counts: Mapping[str, Any]
+) -> None:
+    """Send the usage of a call to the service. `counts` are the tokens as Codex counts them."""
+    import httpx
+
+    from contextrender_bridge.base.usage_reading import usage_of
+    from contextrender_bridge.client.credentials import stored_credentials
+
+    usage = usage_of(str(event.get("model") or ""), counts)
+    if usage is None:
+        return
+    fields = {
+        "messages": branch.messages,
+        "model": usage.model,
+        "uncached": usage.uncached,
+        "cache_read": usage.cache_read,
+        "cache_write": usage.cache_write,
+        "output": usage.output,
+    }
+    credentials = stored_credentials(data)
+    httpx.post(
+        f"{credentials.url}/walker/record_usage",
+        json={"session": event["session_id"], "branch": branch.number, "usage": fields},
+        headers={"authorization": f"Bearer {credentials.token}"},
+        timeout=REPORT_SECONDS,
+        trust_env=False,
+    )
