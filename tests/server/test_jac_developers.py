@@ -1,4 +1,4 @@
-"""The examples for Jac developers in docs/inspection.md work."""
+"""The examples for Jac developers in examples/README.md work."""
 
 import ast
 import os
@@ -16,7 +16,7 @@ from tests.support.transcripts import agent_run
 
 pytestmark = pytest.mark.release
 
-TEXT = (REPOSITORY / "docs" / "inspection.md").read_text()
+TEXT = (REPOSITORY / "examples" / "README.md").read_text()
 COMMANDS = re.findall(r"^CONTEXTRENDER_DATA=DATA contextrender jac enter .*$", TEXT, re.M)
 WALKERS = re.findall(r"^```jac\n(.*?)^```$", TEXT, re.M | re.S)
 RUN = agent_run(12)

@@ -101,21 +101,21 @@ class Settings:
     token: str = _row("", "the token of clients (default: the local server's)", secret=True)
     model: str = _row(
         "",
-        "the LiteLLM model that writes result summaries and history summaries (extra `models`)",
+        "the LiteLLM model that writes summaries of tool results and histories (extra `models`)",
         also="CTXGRAPH_MODEL",
     )
     embed_model: str = _row(
         "wordllama",
-        "`wordllama`, which works offline, `none`, or a LiteLLM embedding model such as "
-        "`text-embedding-3-small` (extra `models`)",
+        "the model that embeds texts: `wordllama` (works offline), `none`, or a LiteLLM embedding "
+        "model such as `text-embedding-3-small` (extra `models`)",
         also="CTXGRAPH_EMBED_MODEL",
     )
-    acon_guideline: str = _row("", "file with the guideline text of the policy `acon`")
+    acon_guideline: str = _row("", "file with instructions for the summaries of the policy `acon`")
     session_cache_mb: int = _row(256, "MB of memory for cached sessions", as_count)
     max_body_mb: int = _row(64, "limit of a request body in MB", as_count)
     max_messages: int = _row(20_000, "limit of messages in one request", as_count)
     min_free_disk_mb: int = _row(
-        64, "MB of free disk space below which the server is not ready", as_count
+        64, "MB of free disk space that the server needs to accept requests", as_count
     )
     workers: int = _row(
         1, "number of processes of `serve` and `proxy` (also `--workers`)", as_count
@@ -148,11 +148,7 @@ class Settings:
     jwt_secret: str = _row(
         "", "secret that signs tokens (default: created at the first start)", as_secret, secret=True
     )
-    token_days: int = _row(
-        30,
-        "days until a new token expires; local clients read the next token by themselves",
-        as_count,
-    )
+    token_days: int = _row(30, "days until a new token expires", as_count)
     user_max_calls_per_minute: int | None = _row(
         None, "limit of a user's calls in a minute (default: none)", as_count
     )
@@ -177,8 +173,8 @@ class Settings:
     redact: tuple[str, ...] = _row(
         (),
         "rules for secrets that are replaced before messages are stored (extra `redact`): "
-        "`keys`, `tokens`, `passwords`, `private_keys`, `emails`, or files with `NAME "
-        "PATTERN` lines",
+        "`keys`, `tokens`, `passwords`, `private_keys`, `emails`, or files with `NAME PATTERN` "
+        "lines",
         as_list,
     )
     log_format: str = _row("text", "format of log lines, `text` or `json`", one_of(LOG_FORMATS))
@@ -189,7 +185,7 @@ class Settings:
     )
     otel: bool = _row(
         False,
-        "send OpenTelemetry spans, as the `OTEL_*` variables configure (extra `otel`)",
+        "send OpenTelemetry spans, configured by the `OTEL_*` variables (extra `otel`)",
         as_switch,
     )
     prices: str = _row("", f"your own prices, separated by `;`: `{PRICE_EXAMPLE}`", as_price_text)
@@ -226,14 +222,15 @@ class Settings:
     )
     allowed_hosts: frozenset[str] = _row(
         frozenset(),
-        "host names, and web pages by `host:port`, that are accepted on loopback",
+        "host names, and addresses of web pages as `host:port`, from which the server accepts "
+        "requests on loopback",
         as_names,
     )
     render_timeout: float = _row(
         DEADLINE, "proxy: seconds that a model call may wait for its plan", as_seconds
     )
     idle_timeout: float = _row(
-        600.0, "seconds without use after which a service that `wrap` started stops", as_seconds
+        600.0, "seconds without use after which a server that `wrap` started stops", as_seconds
     )
 
 
