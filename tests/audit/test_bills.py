@@ -107,6 +107,21 @@ def test_copied_history_of_opencode_fork_counts_once(
     assert sums(audit_home(tmp_path, monkeypatch)) == (2, 3000)
 
 
+def test_codex_rate_limits_are_no_call_and_earlier_format_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = count(0, 0, 0)
+    limits["payload"] = {"type": "token_count", "info": None, "rate_limits": {"primary": {}}}
+    files = {
+        f"{CODEX}/rollout-a.jsonl": [*PARENT[:2], limits, *PARENT[2:], limits],
+        ".codex/sessions/rollout-2025-05-01-b.json": json.dumps({"session": {}, "items": []}),
+    }
+    audit = audit_home(write_files(tmp_path, files), monkeypatch)
+    assert sums(audit) == (1, 1000)
+    (sentence,) = audit.sentences
+    assert "rollout-2025-05-01-b.json (a format of Codex's without usage)" in sentence
+
+
 def test_each_opencode_format_is_read_or_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,15 +56,20 @@ class Rollout:
 
 
 def read_codex(home: Path, audit_input: AuditInput) -> None:
-    """Read every session below `home`, Codex's own folder."""
-    read_rollouts(
-        [
-            path
-            for folder in ("sessions", "archived_sessions")
-            for path in audit_input.files(home / folder, is_session=_is_rollout)
-        ],
-        audit_input,
-    )
+    """Read every session below `home`, Codex's own folder.
+
+    Releases before June 2025 kept sessions as JSON, without usage. Such files are named.
+    """
+    rollouts = [
+        path
+        for folder in ("sessions", "archived_sessions")
+        for path in audit_input.files(home / folder, is_session=_is_rollout)
+    ]
+    read_rollouts([path for path in rollouts if path.suffix != ".json"], audit_input)
+    for path in rollouts:
+        if path.suffix == ".json":
+            audit_input.counts["files"] += 1
+            audit_input.cannot_read(path, "a format of Codex's without usage")
 
 
 def read_rollouts(paths: Sequence[Path], audit_input: AuditInput) -> None:
@@ -92,7 +97,7 @@ def read_rollouts(paths: Sequence[Path], audit_input: AuditInput) -> None:
 
 
 def _is_rollout(name: str) -> bool:
-    return name.startswith("rollout-") and name.endswith(SUFFIXES)
+    return name.startswith("rollout-") and name.endswith((*SUFFIXES, ".json"))
 
 
 def _parents_first(rollouts: Sequence[Rollout]) -> list[Rollout]:
@@ -179,6 +184,8 @@ def _read(path: Path, audit_input: AuditInput) -> Rollout:
             tool_items.clear()
         elif kind == "event_msg":
             is_count = payload.get("type") == "token_count" and not has_usage_records
+            # Without `info`, the event has only the account's rate limits.
+            is_count = is_count and payload.get("info", payload) is not None
             if is_count and ordinal > copied_records:
                 count = _read_count(run, payload, model, tier, time, tool_items)
                 if count.figures not in seen_figures:  # a repeated count is of no new call
