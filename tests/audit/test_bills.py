@@ -213,6 +213,52 @@ def test_fork_with_zero_usage_keeps_the_cost(
     assert sums(audit_home(write_files(tmp_path, files), monkeypatch)) == (2, 2_000)
 
 
+def pi_event(id: str, type: str = "message", **fields: Any) -> Json:
+    return {"type": type, "id": id, "timestamp": at(int(id)), **fields}
+
+
+def pi_usage(tokens: int, cache_write: int = 0, **fields: int) -> Json:
+    return {"input": tokens, "output": 0, "cacheRead": 0, "cacheWrite": cache_write, **fields}
+
+
+def pi_answer(id: str, usage: Json, **fields: str) -> Json:
+    message = {"role": "assistant", "content": id, "model": "claude-opus-4-6", "usage": usage}
+    return pi_event(id, message={**message, **fields})
+
+
+def test_every_call_of_pi_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Summaries, tools and warmed caches have usage in events that are no answers."""
+    tool_result = {"role": "toolResult", "toolCallId": "a", "content": "x", "usage": pi_usage(30)}
+    session = [
+        {"type": "session", "id": "s"},
+        pi_answer("1", pi_usage(1000)),
+        pi_event("2", message=tool_result),
+        pi_event(
+            "3", "usage", kind="cache_warm", model="claude-haiku-4-5", usage=pi_usage(1_000_000)
+        ),
+        pi_event("4", "compaction", summary="So far.", firstKeptEntryId="2", usage=pi_usage(700)),
+        pi_answer("5", pi_usage(200)),
+    ]
+    fork = [{"type": "session", "id": "f", "parentSession": "s"}, *session[1:]]
+    fork.append(pi_event("6", "branch_summary", summary="Left.", fromId="5", usage=pi_usage(4)))
+    folder = ".pi/agent/sessions/--demo--"
+    files = {f"{folder}/a.jsonl": session, f"{folder}/b.jsonl": fork}
+    audit = audit_home(write_files(tmp_path, files), monkeypatch)
+    assert sums(audit) == (6, 1_001_934)
+    # The cache was warmed for one dollar, the rest costs 5 dollars per million tokens.
+    assert dollars(audit) == pytest.approx(1.0 + 1_934 * 5e-6)
+
+
+def test_cache_writes_of_pi_are_priced_by_lifetime(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = pi_usage(0, cache_write=200_000, cacheWrite1h=100_000)
+    answers = [pi_answer("1", usage), pi_answer("2", pi_usage(100_000), responseModel="gpt-5.1")]
+    files = {".pi/agent/sessions/--demo--/a.jsonl": answers}
+    audit = audit_home(write_files(tmp_path, files), monkeypatch)
+    assert dollars(audit) == pytest.approx(0.625 + 1.0 + 0.125)
+
+
 def rollout(model: str, tokens: int, tier: str = "") -> dict[str, list[Json]]:
     lines = [*meta("a"), count(0, tokens, tokens)]
     lines[1]["payload"] = {"model": model, "service_tier": tier}

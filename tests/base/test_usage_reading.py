@@ -87,6 +87,7 @@ def test_usage_format_is_read(kind: str, reply: Any) -> None:
         ({"input_tokens": 100, "cache_read_input_tokens": 500, "cache_creation_input_tokens": 100, "cache_creation": {"ephemeral_1h_input_tokens": 60}}, (100, 500, 40, 60)),
         ({"input_tokens": 700, "input_tokens_details": {"cached_tokens": 500}}, (200, 500, 0, 0)),
         ({"inputTokens": 200, "cacheReadInputTokens": 500, "cacheWriteInputTokens": 0}, (200, 500, 0, 0)),
+        ({"inputTokens": 100, "cacheWriteInputTokens": 600, "cacheDetails": [{"ttl": "5m", "inputTokens": 200}, {"ttl": "1h", "inputTokens": 400}]}, (100, 0, 200, 400)),
         ({"promptTokenCount": 700, "cachedContentTokenCount": 500}, (200, 500, 0, 0)),
         ({"prompt_tokens": 700, "prompt_tokens_details": {"cached_tokens": 900}}, (0, 700, 0, 0)),
         ({"prompt_tokens": 700, "prompt_tokens_details": {"cached_tokens": 100, "cache_creation_input_tokens": 300}}, (300, 100, 300, 0)),

@@ -1,12 +1,13 @@
 """Reads pi's sessions, `agent/sessions/*/*.jsonl`, and OpenClaw's, which have the same events.
 
 An event names its predecessor, so a session is a tree: a user who goes back to an earlier message
-starts another branch. A fork's file begins with a copy of its parent's events.
+starts another branch. A fork's file begins with a copy of its parent's events. Calls that are no
+answers of the history, such as those for summaries, are a run of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from contextrender_bridge.audit.audit_input import AuditInput
@@ -42,9 +43,12 @@ def read_pi_session(path: Path, audit_input: AuditInput) -> None:
 def read_events(session: str, source: str, events: Iterable[Json], audit_input: AuditInput) -> None:
     """Read a session's events; each branch becomes a run."""
     all_events = list(events)
+    other_calls = RecordedRun(f"{session}/other calls#1", source, session)
     for number, branch in enumerate(_branches(all_events)):
         name = f"{session}/{number}" if number else session
         _read_branch(name, source, session, branch, audit_input)
+    _add_other_calls(other_calls, all_events, audit_input)
+    audit_input.add_run(other_calls)
 
 
 def _branches(events: list[Json]) -> Iterator[list[Json]]:
@@ -96,20 +100,49 @@ def _events_from(events: list[Json], first_id: object) -> list[Json]:
 
 
 def _add(run: RecordedRun, event: Json, audit_input: AuditInput) -> None:
-    """Add an event's message and, if it is an answer, its usage.
-
-    The keys of the usage are equal in the copies of the event in forks.
-    """
+    """Add an event's message and, if it is an answer, its usage."""
     _add_message(run, event)
     message = mapping(event.get("message"))
-    usage_fields = mapping(message.get("usage"))
-    if message.get("role") != "assistant" or not usage_fields:
-        return
-    names = ("input", "cacheRead", "cacheWrite", "output")
+    if message.get("role") == "assistant" and (usage_fields := mapping(message.get("usage"))):
+        _add_usage(run, event, _model_of(message), usage_fields, audit_input)
+
+
+def _model_of(message: Mapping[str, object]) -> str:
+    """Return the name of the model that answered; empty if it is not recorded."""
+    return str(message.get("responseModel") or message.get("model") or "")
+
+
+def _add_other_calls(run: RecordedRun, events: list[Json], audit_input: AuditInput) -> None:
+    """Add the usage of calls that are no answers of the history: for summaries, tools and caches.
+
+    If an event does not name its call's model, the call has the model of the answer before it.
+    """
+    model = ""
+    for event in events:
+        message = mapping(event.get("message"))
+        if message.get("role") == "assistant":
+            model = _model_of(message) or model
+            continue
+        if usage_fields := mapping(event.get("usage") or message.get("usage")):
+            name = str(event.get("model") or model)
+            _add_usage(run, event, name, usage_fields, audit_input)
+
+
+def _add_usage(
+    run: RecordedRun,
+    event: Json,
+    model: str,
+    usage_fields: Mapping[str, object],
+    audit_input: AuditInput,
+) -> None:
+    """Add the usage of an event's call. Its keys are equal in the copies of the event in forks."""
+    names = ("input", "cacheRead", "cacheWrite", "cacheWrite1h", "output")
     usage, counts = None, counts_of(*map(usage_fields.get, names))
     if counts is not None:
-        model, (uncached, cache_read, cache_write, output) = message.get("model"), counts
-        usage = Usage(str(model or ""), uncached, cache_read, cache_write, output=output)
+        uncached, cache_read, cache_write, cache_write_1h, output = counts
+        short = max(cache_write - cache_write_1h, 0)
+        usage = Usage(model, uncached, cache_read, short, cache_write - short, output)
+    message = mapping(event.get("message"))
     time = second_of(event.get("timestamp")) or second_of(message.get("timestamp"))
     content_digest = digest(message.get("content"), usage_fields, message.get("model"))
     keys = [f"{run.source} {content_digest} {part}" for part in (event.get("id"), time) if part]

@@ -67,6 +67,8 @@ _LIFETIMES = ("cachecreation", "cachecreationtokendetails")
 _HOUR, _MINUTES = ("ephemeral1hinputtokens",), ("ephemeral5minputtokens",)
 _CACHED_INPUT = "cachedinputtokens"
 """Codex's name of the cached tokens, which its input includes."""
+_WRITES = "cachedetails"
+"""Bedrock's list of cache writes, each with its lifetime."""
 _CACHED = (
     *("cachedtokens", _CACHED_INPUT, "promptcachehittokens", "cachedcontenttokencount"),
     *("cacheread", "cachen", "numcachedtokens"),
@@ -171,12 +173,24 @@ def _sum_of_cached_and_other(fields: Fields) -> int | None:
 def _apart_from_cache(model: str, fields: Fields, uncached: int, output: int) -> Usage:
     """Return the usage of a format whose input is without cached tokens (Anthropic, Bedrock)."""
     lifetimes = _inner(fields, _LIFETIMES)
-    cache_read, cache_write_1h = _first(fields, _CACHE_READ) or 0, _first(lifetimes, _HOUR) or 0
+    cache_read = _first(fields, _CACHE_READ) or 0
+    cache_write_1h = _first(lifetimes, _HOUR) or _bedrock_hour_writes(fields)
     cache_write = _first(fields, _CACHE_WRITE)
     if cache_write is None:
         cache_write = cache_write_1h + (_first(lifetimes, _MINUTES) or 0)
     short = max(cache_write - cache_write_1h, 0)
     return Usage(model, uncached, cache_read, short, cache_write_1h, output)
+
+
+def _bedrock_hour_writes(fields: Fields) -> int:
+    """Return the tokens that Bedrock wrote to its cache for an hour."""
+    writes = fields.get(_WRITES)
+    hour_writes = [
+        count_of(write.get("inputTokens"))
+        for write in (writes if isinstance(writes, list) else ())
+        if isinstance(write, Mapping) and write.get("ttl") == "1h"
+    ]
+    return sum(filter(None, hour_writes))
 
 
 def _including_cache(model: str, fields: Fields, prompt: int, output: int) -> Usage:
