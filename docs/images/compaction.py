@@ -27,7 +27,7 @@ def draw(lost: dict[str, Any]) -> str:
     bars = "".join(_bar(place, *row) for place, row in enumerate(rows))
     head = (
         f'<text x="12" y="22" font-size="15" {FONT}>Steps after a compaction with every value they '
-        f"used from before it: {lost['steps']} steps, {lost['count']} compactions</text>"
+        f"used from before it: {lost['steps']} steps, {lost['measured']} compactions</text>"
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {TOP + ROW * len(rows)}">'
