@@ -5,6 +5,7 @@ Long because each provider has its own wording, on one line each (E501).
 # ruff: noqa: E501
 
 import json
+import socket
 import uuid
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.proxy.refusals import Refusal
 
-from tests.proxy.conftest import Setup
+from tests.proxy.conftest import Setup, Start
 from tests.support.scripted_model import ModelRequest, Reply, json_reply, stream
 
 MOST_BYTES = 5_000
@@ -288,6 +289,30 @@ def test_call_is_tried_at_most_three_times(setup: Setup, dialect: str, budget: s
         sizes = [len(request.body) for request in setup.model.asked]
         assert len(sizes) <= most
         assert sizes == sorted(sizes, reverse=True) and len(set(sizes)) == len(sizes)
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("failure", ["token_missing", "late", "unreachable"])
+def test_hopeless_history_that_fails_open_is_retried_once(
+    start: Start, failure: str, named: bool
+) -> None:
+    """Its calls are not recorded, and the service may not even give its session's name."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1] if failure == "late" else 9
+        url, has_token = f"http://127.0.0.1:{port}", failure != "token_missing"
+        setup = start(url=url, own_token=has_token, render_timeout=0.2)
+        setup.model.answer = lambda _: json_reply(error("prompt is too long"), 400)
+        path = f"/s/{uuid.uuid4().hex}{PATHS['chat']}" if named else PATHS["chat"]
+        sizes = []
+        for steps in (8, 9, 12):
+            setup.model.asked.clear()
+            reply = setup.post(path, body_of("chat", steps))
+            assert reply.status_code == 400
+            assert reply.headers["x-contextrender-fail-open"] == failure
+            sizes.append([len(request.body) for request in setup.model.asked])
+    assert len(sizes[0]) <= 3
+    assert sizes[0] == sorted(set(sizes[0]), reverse=True)
+    assert [len(later) for later in sizes[1:]] == [1, 1]
 
 
 def test_retried_compaction_is_smaller(setup: Setup) -> None:

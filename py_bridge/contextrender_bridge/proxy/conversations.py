@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from contextrender_bridge.base import wire
@@ -83,6 +83,16 @@ class Conversation:
             return budget
         return min(budget, self.max_tokens) if isinstance(budget, int) else self.max_tokens
 
+    def fix_system(self, transcript: Transcript) -> None:
+        """Replace the leading system messages of a transcript by `system`.
+
+        If their number has changed, keep the transcript's instead, and use them for the next calls.
+        """
+        system = _leading_system(transcript)
+        if len(system) != len(self.system):
+            self.system = system
+        transcript.messages[: len(system)] = self.system
+
     def start_recording(self, call: asyncio.Task[RenderedRequest]) -> None:
         """Set `recording` until the call is recorded.
 
@@ -103,22 +113,14 @@ class Conversations:
         """Remember no history yet."""
         self._by_key: OrderedDict[Hashable, Conversation] = OrderedDict()
 
-    def find(self, key: Hashable, transcript: Transcript) -> Conversation:
-        """Return the state of the history with this key, and fix the transcript's system prompt.
-
-        Replace the leading system messages of `transcript` by those of the history's first call
-        (see `Conversation.system`). If their number has changed, keep the transcript's instead, and
-        use them for the next calls.
-        """
+    def add_state(self, call: ProxiedCall, history_key: str) -> ProxiedCall:
+        """Return a call with the state of its history. Calls that fail open have one, too."""
+        key = call.controls.token, call.session, history_key
         conversation = self._by_key.setdefault(key, Conversation())
         self._by_key.move_to_end(key)
         while len(self._by_key) > REMEMBERED:
             self._by_key.popitem(last=False)
-        system = _leading_system(transcript)
-        if len(system) != len(conversation.system):
-            conversation.system = system
-        transcript.messages[: len(system)] = conversation.system
-        return conversation
+        return replace(call, conversation=conversation)
 
 
 def _leading_system(transcript: Transcript) -> list[Json]:

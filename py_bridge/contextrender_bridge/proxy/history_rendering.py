@@ -75,15 +75,16 @@ class Histories:
         try:
             transcript = body.read(dialect_of(dialect, body.fields))
             call = _describe(call, path, headers, dialect, transcript)
+            history_key = history_key_of(transcript.messages)
+            call = self._conversations.add_state(call, history_key)
             if not _is_recorded(call, headers, transcript):
                 return call
             if not call.controls.has_user:
                 return self._failed(call, "token_missing")
-            history_key = history_key_of(transcript.messages)
             if not given_name(path, headers) and not self._pause.is_on:
                 call = replace(call, session=await self._find_name(call, transcript, history_key))
-            key = call.controls.token, call.session, history_key
-            call = replace(call, conversation=self._conversations.find(key, transcript))
+                call = self._conversations.add_state(call, history_key)
+            call.conversation.fix_system(transcript)
             if self._pause.is_on:
                 return self._failed(call, "paused")
             call = replace(call, messages=len(transcript.messages))
@@ -243,8 +244,5 @@ async def _after(
 
 
 def _is_outage(failure: Exception) -> bool:
-    """Return whether the service is unreachable, so that its next calls will probably fail too.
-
-    A late answer is no outage: a service under load still answers.
-    """
+    """Return whether the service is unreachable. A service that answers late is only busy."""
     return isinstance(failure, Unreachable)
