@@ -25,11 +25,13 @@ from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.body_limits import BodyLimits
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.listening import STATUS_PATH
+from contextrender_bridge.proxy.bodies import LARGE_CHARACTERS, RecentBodies
 from contextrender_bridge.proxy.compact import compact
 from contextrender_bridge.proxy.compress import Compression
 from contextrender_bridge.proxy.connections import Connections
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.history_rendering import Histories
+from contextrender_bridge.proxy.memory_release import MemoryRelease
 from contextrender_bridge.proxy.model_calls import ModelCalls
 from contextrender_bridge.proxy.peers import is_same_user
 from contextrender_bridge.proxy.routing import (
@@ -69,7 +71,9 @@ class Proxy:
         self.settings = settings
         self.http = Connections(settings.provider_timeout)
         self.histories = Histories(client, settings, recalls=recalls)
-        self._calls = ModelCalls(self.http, self.histories, settings)
+        parsed_bodies = RecentBodies()
+        self._memory = MemoryRelease(parsed_bodies.drop_large, client.drop_large_histories)
+        self._calls = ModelCalls(self.http, self.histories, settings, parsed_bodies, self._memory)
         self._compression = Compression(self.histories)
         self._trust = trust
         self._bodies = bodies
@@ -109,11 +113,15 @@ class Proxy:
         bodies = self._bodies
         with bodies.reading(scope, receive) if bodies else nullcontext(receive) as limited:
             body = await read_body(limited)
-            if request.compresses:
-                await self._compress(request, body, send, is_trusted=is_trusted)
-            else:
-                work = self._calls.answer(request, body, send, is_trusted=is_trusted)
-                await while_connected(limited, work)
+            try:
+                if request.compresses:
+                    await self._compress(request, body, send, is_trusted=is_trusted)
+                else:
+                    work = self._calls.answer(request, body, send, is_trusted=is_trusted)
+                    await while_connected(limited, work)
+            finally:
+                if len(body) > LARGE_CHARACTERS:
+                    self._memory.start()
 
     async def _compress(
         self, request: Request, raw: bytes, send: Send, *, is_trusted: bool

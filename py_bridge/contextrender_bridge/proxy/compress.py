@@ -89,7 +89,8 @@ class Compression:
         before = self._last.pop(key).messages if key in self._last else []
         failure = call.fit.failure if call.fit.reply is None else ""
         # The usage report needs of the rendered request only whether it failed. Drop the messages.
-        self._last[key] = LastReply(hashes, replace(call, fit=RenderedRequest({}, failure=failure)))
+        fit = RenderedRequest({}, failure=failure)
+        self._last[key] = LastReply(hashes, replace(call, fit=fit, later=None))
         while len(self._last) > REMEMBERED:
             self._last.popitem(last=False)
         equal = takewhile(lambda pair: pair[0] == pair[1], zip(before, hashes, strict=False))

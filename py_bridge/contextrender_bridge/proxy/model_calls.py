@@ -2,40 +2,45 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
-
 from contextrender_bridge.asgi import Send
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client.fitting import RenderedRequest
 from contextrender_bridge.dialects import DIALECTS
-from contextrender_bridge.process_memory import return_free_memory
 from contextrender_bridge.proxy.attempts import CallAttempts
 from contextrender_bridge.proxy.bodies import LARGE_CHARACTERS, Body, RecentBodies
 from contextrender_bridge.proxy.connections import Connections
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.conversations import ProxiedCall
 from contextrender_bridge.proxy.history_rendering import Histories
+from contextrender_bridge.proxy.memory_release import MemoryRelease
 from contextrender_bridge.proxy.reply_start import ReplyStart
 from contextrender_bridge.proxy.routing import Request
 from contextrender_bridge.proxy.upstream import UsageCapture, pass_on, relay
 from contextrender_bridge.proxy.usage_reporting import own_header, report
 from contextrender_bridge.proxy.window import WindowedRequest, Windows
 
-PAUSE_SECONDS = 30.0
-"""The seconds without a large request after which the proxy drops large histories from memory."""
-
 
 class ModelCalls:
     """The proxy's handler of model calls; several calls may run at the same time."""
 
-    def __init__(self, http: Connections, histories: Histories, settings: Settings) -> None:
-        """Call providers through `http`, and the service through `histories`."""
+    def __init__(
+        self,
+        http: Connections,
+        histories: Histories,
+        settings: Settings,
+        bodies: RecentBodies,
+        memory: MemoryRelease,
+    ) -> None:
+        """Call providers through `http`, and the service through `histories`.
+
+        `bodies` parses request bodies. `memory` is released again after a large history is
+        recorded, which may be long after the call's end.
+        """
         self._http = http
         self._histories = histories
         self._settings = settings
-        self._bodies = RecentBodies()
-        self._free_memory_timer: asyncio.TimerHandle | None = None
+        self._bodies = bodies
+        self._memory = memory
         self._windows = Windows()
 
     async def answer(self, request: Request, raw: bytes, send: Send, *, is_trusted: bool) -> None:
@@ -45,16 +50,6 @@ class ModelCalls:
         A trusted caller may use the proxy's own token. Raise Unavailable if the provider gives no
         answer.
         """
-        try:
-            await self._answer_call(request, raw, send, is_trusted=is_trusted)
-        finally:
-            if len(raw) > LARGE_CHARACTERS:
-                self._free_memory_after_pause()
-
-    async def _answer_call(
-        self, request: Request, raw: bytes, send: Send, *, is_trusted: bool
-    ) -> None:
-        """Render a model call, send it, and pass the provider's reply on."""
         url, onward = request.url, request.onward
         body = self._read_body(request, raw)
         try:
@@ -73,26 +68,10 @@ class ModelCalls:
         )
         if call.later is not None and len(raw) > LARGE_CHARACTERS:
             # The history may be recorded long after the provider's reply.
-            call.later.add_done_callback(lambda _: self._free_memory_after_pause())
+            call.later.add_done_callback(lambda _: self._memory.start())
         capture = UsageCapture(send)
         delivery = await self._send(call, request, raw, body, capture)
         self._histories.notes.add(call, capture.usage(), delivery)
-
-    def _free_memory_after_pause(self) -> None:
-        """Drop large histories once no other large request has ended for `PAUSE_SECONDS`.
-
-        Until then, the next request of such a history is read faster. Small histories stay.
-        """
-        if self._free_memory_timer is not None:
-            self._free_memory_timer.cancel()
-        loop = asyncio.get_running_loop()
-        self._free_memory_timer = loop.call_later(PAUSE_SECONDS, self._free_memory)
-
-    def _free_memory(self) -> None:
-        self._bodies.drop_large()
-        self._histories.client.drop_large_histories()
-        gc.collect()
-        return_free_memory()
 
     def _read_body(self, request: Request, raw: bytes) -> Body | None:
         """Return the request's parsed body, or None if it is compressed or not a JSON object."""
