@@ -256,6 +256,23 @@ def test_agent_continues_over_damaged_session(
     assert not store_findings(alice)
 
 
+@pytest.mark.parametrize("kind", [*NODES, "ModelCall"])
+def test_too_large_number_makes_a_row_unreadable(alice: User, kind: str) -> None:
+    """The number has the field's type, but no array of numbers has room for it."""
+    record_session(alice)
+    node = alice.graph().of(kind)[-1]
+    name = next(name for name, value in node.fields.items() if type(value) is int)
+    data = rows.pack(rows.encode({**node.fields, name: 10**30}))
+    set_data(alice, ("nodes", (UUID(node.id),)), data)
+    WORKING_SET.clear()
+    assert [one.node for one in store_findings(alice) if one.kind == "unreadable"] == [
+        UUID(node.id)
+    ]
+    check_session_continues(alice.api)
+    repair_all(alice)
+    assert "unreadable" not in {one.kind for one in store_findings(alice)}
+
+
 def test_share_link_opens_the_session_recorded_again(alice: User, service: Service) -> None:
     record_session(alice)
     visitor = open_link(service, alice.api("share_session", session="s"))

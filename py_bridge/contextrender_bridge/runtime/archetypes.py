@@ -24,6 +24,8 @@ from contextrender_bridge.store.writes import EdgeKey
 
 _TYPES: Final[dict[TypeName, type]] = {}
 
+LARGEST_NUMBER: Final = 2**53
+"""The largest integer in an undamaged row."""
 HASH_NEW: Final = 0
 HASH_STORED: Final = 1
 """The hash of stored anchors. To the runtime 0 means "not stored yet"; it reads no other value."""
@@ -177,6 +179,8 @@ def read_problem(name: TypeName, data: bytes) -> str:
     try:
         values = rows.read(data)[1]
         build(cls := type_of(name), values)
+        if not _has_possible_numbers(values):
+            return "the row is damaged: a number is too large"
         if cls is not None and (model := _value_model(cls)):
             model.model_validate(values, strict=True)
     except ValidationError as invalid:
@@ -185,6 +189,15 @@ def read_problem(name: TypeName, data: bytes) -> str:
     except (ValueError, TypeError) as problem:
         return str(problem)
     return ""
+
+
+def _has_possible_numbers(value: object) -> bool:
+    """Return whether no integer in a row's values is too large, because sums have 64 bits."""
+    if isinstance(value, int):
+        return abs(value) <= LARGEST_NUMBER
+    if isinstance(value, dict):
+        return all(map(_has_possible_numbers, value.values()))
+    return not isinstance(value, list) or all(map(_has_possible_numbers, value))
 
 
 @lru_cache(1024)
