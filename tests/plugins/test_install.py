@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support.command import contextrender
 
-VERSIONS = {"claude": "2.1.332", "pi": "1.5.2", "opencode": "1.18.33", "codex": "0.171.0"}
+VERSIONS = {"claude": "2.1.332", "pi": "1.6.0", "opencode": "1.18.33", "codex": "0.171.0"}
 CLAUDE = """#!/bin/sh
 # A double of Claude Code's own plugin commands.
 settings="$HOME/.claude/settings.json"
