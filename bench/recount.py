@@ -299,9 +299,11 @@ def compare_pages(console: Console, counts: dict[str, Counts], differences: Diff
     for name, run_counts in counts.items():
         for view in ("misses", "tools", "timeline", "call", "graph", "result", "savings"):
             console.open(name, view)
-            page.locator(".figures").wait_for()
+            shown_figures = page.locator(".session > .figures")
+            shown_figures.wait_for()
             page.locator(".progress").wait_for(state="detached")
-            figures = page.locator(".session > .figures").evaluate(FIGURES)
+            shown_figures.get_by_text("…", exact=True).first.wait_for(state="detached")
+            figures = shown_figures.evaluate(FIGURES)
             expected = {
                 "Steps with all values": run_counts.share,
                 "Turns": f"{run_counts.turns:,}",

@@ -31,6 +31,10 @@ export function dollars(value: number): string {
   return (value < 0 ? "−$" : "$") + (size >= 100 ? wholeNumbers.format(Math.round(size)) : size.toFixed(size >= 0.995 ? 2 : 4));
 }
 
+/** Return the times of a provider's reply in words; empty if they are unknown. */
+export const timesOf = ({ first_byte_ms: first, reply_ms: last }: { first_byte_ms: number; reply_ms: number }): string =>
+  last ? `first byte after ${decimals(first / 1000, 1)} s, whole answer after ${decimals(last / 1000, 1)} s` : "";
+
 export const decimals = (value: number | null, places = 2): string => (value === null ? "–" : value.toFixed(places));
 
 export const date = (seconds: number): string => moment.format(seconds * 1000);

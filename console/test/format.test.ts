@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { ago, decimals, dollars, percent, plural, ranges, short } from "../src/format";
+import { ago, decimals, dollars, percent, plural, ranges, short, timesOf } from "../src/format";
 
 test.each([
   [0, "0"],
@@ -51,4 +51,9 @@ test("unknown values are a dash, and singular differs from plural", () => {
   expect(decimals(null)).toBe("–");
   expect(decimals(0.5)).toBe("0.50");
   expect([plural(1, "turn"), plural(1200, "turn"), plural(2, "entry", "entries")]).toEqual(["1 turn", "1,200 turns", "2 entries"]);
+});
+
+test("times of a provider's reply are in seconds, unless they are unknown", () => {
+  expect(timesOf({ first_byte_ms: 1234, reply_ms: 5000 })).toBe("first byte after 1.2 s, whole answer after 5.0 s");
+  expect(timesOf({ first_byte_ms: 0, reply_ms: 0 })).toBe("");
 });

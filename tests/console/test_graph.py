@@ -1,14 +1,12 @@
 """The reuse graph: levels of detail, groups and the lineage of one result."""
 
-import json
 import re
 from typing import Any
 
 import pytest
 
 from tests.console.conftest import LARGE, ORDERS, Console, Service
-from tests.console.looking import choice, expect, is_drawn
-from tests.console.transcripts import make_run
+from tests.console.looking import expect, is_drawn
 
 pytestmark = pytest.mark.slow
 
@@ -71,23 +69,6 @@ def test_large_graph_has_expandable_groups(console: Console, service: Service) -
     canvas.press("Enter")
     expect(console.page.locator(READY)).not_to_have_attribute("data-drawn", str(fitted))
     assert nodes(console) > fitted
-
-
-def test_groups_are_by_tool_and_file(console: Console, service: Service) -> None:
-    run = make_run(30, 9)
-    calls = [call["function"] for message in run for call in message.get("tool_calls", ())]
-    for number, call in enumerate(calls):
-        path_argument = {"file_path": f"src/part_{number % 7}.py"}
-        call["arguments"] = json.dumps(json.loads(call["arguments"]) | path_argument)
-    service.record("coding", run)
-    graph = service("reuse_graph", session="coding")
-    assert graph["files"] == [f"src/part_{number}.py" for number in range(7)]
-    assert graph["file_of"] == [number % 7 for number in range(30)]
-    console.open("coding", "graph")
-    choice(console, "Groups by").select_option("tool and file")
-    console.page.locator(READY).wait_for()
-    assert "group=tool+and+file" in console.page.url
-    service("delete_session", session="coding")
 
 
 def test_lineage_of_one_result_is_shown(console: Console, service: Service) -> None:

@@ -9,7 +9,11 @@ from typing import Any
 import httpx
 import pytest
 from contextrender_bridge import ContextRender, load_credentials
+from contextrender_bridge.base.errors import InvalidRequest
+from contextrender_bridge.base.usage_reading import read_error_code
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.cli.inspect.show_call import provider_line
+from contextrender_bridge.engine.call.provider_usage import ProviderUsage
 from contextrender_bridge.proxy.upstream import UsageCapture
 from contextrender_bridge.proxy.usage_reporting import client_of
 
@@ -17,6 +21,7 @@ from tests.proxy.agents import AGENTS, EACH_WAY, Agent, TextAgent
 from tests.proxy.conftest import Setup
 from tests.server.servers import running_server
 from tests.support.scripted_model import Model, chat, json_reply, serving
+from tests.support.waiting import until
 
 
 def recorded_calls(setup: Setup, session: str) -> list[Json]:
@@ -59,6 +64,84 @@ def declaration(key: str, path: str, name: str) -> dict[str, Any]:
     function = {**tool, "parameters": schema}
     flat = key == "input"
     return {"type": "function", **function} if flat else {"type": "function", "function": function}
+
+
+def test_times_and_error_of_reply_are_recorded(setup: Setup) -> None:
+    """A model that answers late, and one that refuses: the refusal's text is not stored."""
+    session = uuid.uuid4().hex
+    late = json_reply(chat("Done."))
+    late.late, late.pause = True, 0.25
+    message = f"No more, {uuid.uuid4().hex}."
+    refusal = {"error": {"message": message, "type": "requests", "code": "rate_limit_exceeded"}}
+    setup.model.script = [late, json_reply(refusal, 429), json_reply(chat("Later."))]
+    task = {"role": "user", "content": "Go."}
+    messages = [task, {"role": "assistant", "content": "Done."}, task]
+    send_chat(setup, session, messages[:1])
+    assert send_chat(setup, session, messages) == 429
+    answered, refused = (call_with_status(setup, session, *one) for one in ((0, 200), (1, 429)))
+    # The proxy reads a short reply whole before it sends the first byte on.
+    assert 250 <= answered["first_byte_ms"] <= answered["reply_ms"] < 120_000
+    assert (answered["error"], refused["error"]) == ("", "rate_limit_exceeded")
+    assert message not in str(setup.service.call("export_session", {"session": session}))
+    assert send_chat(setup, session, messages) == 200
+    repeated = call_with_status(setup, session, 1, 200)
+    assert (repeated["error"], repeated["usage"]["output"]) == ("", 4)
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b'{"error": {"message": "No.", "type": "requests", "code": null}}', "requests"),
+        (b'{"type": "error", "error": {"type": "overloaded_error"}}', "overloaded_error"),
+        (b'{"error": {"code": 400, "status": "INVALID_ARGUMENT"}}', "INVALID_ARGUMENT"),
+        (b'{"error": {"code": "a text with words", "message": "secret"}}', ""),
+        (b'{"error": "a text"}', ""),
+        (b"<html>", ""),
+        (b"[1]", ""),
+    ],
+)
+def test_error_code_is_read_without_text(body: bytes, code: str) -> None:
+    assert read_error_code(body) == code
+
+
+def test_error_with_text_is_refused() -> None:
+    assert ProviderUsage.of({"messages": 1, "status": 500, "error": "busy"}).error == "busy"
+    with pytest.raises(InvalidRequest, match="code"):
+        ProviderUsage.of({"messages": 1, "error": "Your text is wrong."})
+
+
+def test_terminal_prints_what_provider_reported() -> None:
+    usage = {"uncached": 900, "cache_read": 100, "output": 50}
+    price = {"uncached": 0.001, "cache_read": 0.0, "output": 0.002}
+    times = {"first_byte_ms": 1200, "reply_ms": 3400, "status": 200, "error": ""}
+    assert provider_line({"model": "m", "usage": usage, **times}, price) == (
+        "provider: m 1,000 prompt tokens (100 from the cache), 50 of output; $1.0000; "
+        "first byte after 1.2 s, whole answer after 3.4 s"
+    )
+    refused = {**times, "reply_ms": 0, "status": 429, "error": "rate_limit_exceeded"}
+    line = provider_line({"model": "m", "usage": None, **refused}, None)
+    assert line == "provider: m failed with 429 rate_limit_exceeded"
+    nothing = {**refused, "status": 0}
+    assert provider_line({"model": "m", "usage": None, **nothing}, None) == ""
+
+
+def send_chat(setup: Setup, session: str, messages: list[Json]) -> int:
+    """Send a chat request of a session, and return the reply's status."""
+    body = {"model": "m", "messages": messages}
+    named = {"x-contextrender-session": session}
+    return setup.post("/v1/chat/completions", body, **named).status_code
+
+
+def call_with_status(setup: Setup, session: str, number: int, status: int) -> Json:
+    """Return a session's recorded call once its reply's status is reported."""
+
+    def reported_call() -> Json | None:
+        (call,) = recorded_calls(setup, session)[number : number + 1] or [{"status": 0}]
+        return call if call["status"] == status else None
+
+    call = until(reported_call, why=lambda: recorded_calls(setup, session))
+    assert call is not None
+    return call
 
 
 def test_observed_call_is_recorded_as_full(setup: Setup) -> None:

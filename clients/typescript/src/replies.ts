@@ -714,8 +714,7 @@ export interface ReuseView {
 
 /**
  * The results of a branch and the operations that used them. `calls` has for each result the event number of its tool call,
- * -1 if there is none. `messages` are the user and system messages that said used values. `files` are the files that calls name; `file_of` has for each result the index of its file, -1 if
- * there is none.
+ * -1 if there is none. `messages` are the user and system messages that said used values.
  */
 export interface GraphView {
   session: string;
@@ -723,8 +722,6 @@ export interface GraphView {
   turn_count: number;
   results: ResultColumns;
   calls: number[];
-  files: string[];
-  file_of: number[];
   messages: SourceView[];
   operations: OperationView[];
   edges: ReuseView[];
@@ -805,7 +802,8 @@ export interface CallUsage {
  * `old_versions` are the results of which the answer used lines that an earlier edit had replaced. If the call was not
  * `recorded`, all of this is recomputed by today's rules. `delivery` is "rendered", "full" or "holdout". `budget` is the
  * call's own, in tokens. `faulted` is true if an automatic budget grew because the answer before used a value that its
- * prompt did not have.
+ * prompt did not have. `first_byte_ms` and `reply_ms` are the milliseconds until the first and the last byte of the
+ * provider's reply, `status` is its HTTP status, and `error` the provider's code of a failure. They are 0 and empty if unknown.
  */
 export interface TurnView {
   turn: number;
@@ -825,6 +823,10 @@ export interface TurnView {
   usage: CallUsage | null;
   budget: number;
   faulted: boolean;
+  first_byte_ms: number;
+  reply_ms: number;
+  status: number;
+  error: string;
 }
 
 /**

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { number, plural } from "../format";
-import { Choice, submitted, ToolChoice } from "../parts/controls";
+import { submitted, ToolChoice } from "../parts/controls";
 import { Icon } from "../parts/icon";
 import { useReport } from "../parts/request";
 import { Empty, Failure, Loading } from "../parts/notes";
@@ -11,7 +11,7 @@ import { address, go, type Options, useOption } from "../route";
 import type { ViewProps } from "../session";
 import type { GraphView } from "../types";
 import { About, AboutGroup, MostUsed } from "./graph/about";
-import { GROUPINGS, holder, type Scene, scenesOf, type Wanted } from "./graph/levels";
+import { holder, type Scene, scenesOf, type Wanted } from "./graph/levels";
 import { type Graph as ReuseGraph, graphOf, SAID, TEXT, usesOf, withoutCommon } from "./graph/model";
 import { Picture } from "./graph/picture";
 
@@ -41,7 +41,7 @@ export function Graph({ place, data }: ViewProps) {
 function Drawn({ place, data, graph, children }: ViewProps & { graph: ReuseGraph; children: ComponentChildren }) {
   const [scene, setScene] = useState<Scene | null>(null);
   const { options } = place;
-  const selection = wantedOf(options);
+  const selection: Wanted = { tool: options.tool ?? "", focus: options.focus ?? "" };
   const subject = JSON.stringify(selection);
   const scenes = useMemo(() => scenesOf(graph, selection), [graph, subject]);
   const set = (changes: Options) => {
@@ -80,7 +80,6 @@ function Drawn({ place, data, graph, children }: ViewProps & { graph: ReuseGraph
           <Icon name="search" />
           <input type="search" name="value" placeholder="Trace a value" aria-label="Trace a value" />
         </form>
-        <Choice label="Groups by" value={selection.grouping} options={GROUPINGS} onChoose={(group) => set({ group })} />
         {focused ? (
           <>
             <span>Lineage of {focused}</span>
@@ -101,11 +100,6 @@ function Nothing({ selection: { focus, tool } }: { selection: Wanted }) {
       <p>A link appears when an assistant message or a tool call repeats a value of an earlier result.</p>
     </Empty>
   );
-}
-
-function wantedOf({ group = "", tool = "", focus = "" }: Options): Wanted {
-  const grouping = GROUPINGS.find((candidate) => candidate === group) ?? GROUPINGS[0];
-  return { grouping, tool, focus };
 }
 
 function summaryOf({ nodes, links }: ReuseGraph, scene: Scene | null): string {

@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
 import { at, radiusOf } from "../../src/views/graph/camera";
-import { fittedScene, GROUPINGS, type Scene, sceneOf, scenesOf } from "../../src/views/graph/levels";
+import { fittedScene, type Scene, sceneOf, scenesOf } from "../../src/views/graph/levels";
 import { filtered } from "../../src/views/graph/model";
 import { placeByTurn } from "../../src/views/graph/places";
-import { largeGraph, madeGraph } from "./made";
+import { largeGraph } from "./made";
 
 const large = filtered(largeGraph(), "");
 const all = large.nodes.length;
-const wanted = { grouping: GROUPINGS[0], tool: "", focus: "" };
+const wanted = { tool: "", focus: "" };
 const members = (scene: Scene) => scene.groups.flatMap((group) => group.members);
 
 test("at every zoom each node is in one group and no groups overlap", () => {
@@ -56,8 +56,8 @@ test("a lineage has only the width of its turns", () => {
   expect(scene.width).toBeLessThan(scene.turns.length + 1);
 });
 
-test.each(GROUPINGS)("what is fitted is within the window, grouped by %s", (grouping) => {
-  const scenes = scenesOf(large, { ...wanted, grouping });
+test("what is fitted is within the window", () => {
+  const scenes = scenesOf(large, wanted);
   for (const [width, height] of [[1100, 560], [330, 400], [1800, 900]] as const) {
     const window = { width, height, left: 84, top: 24 };
     const camera = fittedScene(scenes, window);
@@ -69,22 +69,4 @@ test.each(GROUPINGS)("what is fitted is within the window, grouped by %s", (grou
       expect(y + radius).toBeLessThanOrEqual(height);
     }
   }
-});
-
-test("groups by tool and file are sorted by file and open to single results", () => {
-  const files = Array.from({ length: 40 }, (_, index) => `src/${String.fromCharCode(97 + (index % 5))}/file_${index}.py`);
-  const made: [number, number][] = Array.from({ length: 1200 }, (_, index) => [index + 1, index % 3]);
-  const uses = made.slice(1).map((_, index): [number, number, string] => [index, 10 * index + 11, `V_${index}`]);
-  const graph = madeGraph(made, uses, [], files);
-  const scenes = scenesOf(graph, { ...wanted, grouping: "tool and file" });
-  const whole = scenes.at(0.6);
-  expect(members(whole).length).toBe(1200);
-  expect(whole.groups.length).toBeLessThan(200);
-  expect(new Set(whole.files)).toEqual(new Set(files));
-  expect([...new Set(whole.files)]).toEqual([...files].sort());
-  const finest = scenes.at(60);
-  expect(finest.groups.length).toBe(1200);
-  for (const { x, members: [node] } of finest.groups) expect(finest.files[Math.floor(x)]).toBe(node.file);
-  const [one] = scenes.at(24 / 8).groups.filter(({ members }) => new Set(members.map(({ file }) => file)).size === 1 && members.length > 1);
-  expect(one.label).toContain(one.members[0].file);
 });

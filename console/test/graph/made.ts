@@ -5,7 +5,7 @@ import { type Graph, graphOf } from "../../src/views/graph/model";
 export const TOOLS = ["find", "open", "edit", ...Array.from({ length: 9 }, (_, index) => `tool_${index}`)];
 
 /** `made[i]` is the [turn, tool] of result i; its call is event 10 * i + 1. Uses are [result, event, value]. */
-export function viewOf(made: [number, number][], uses: [number, number, string][], texts: [number, number][] = [], files: string[] = []): GraphView {
+export function viewOf(made: [number, number][], uses: [number, number, string][], texts: [number, number][] = []): GraphView {
   const calls = made.map((_, index) => 10 * index + 1);
   const called = new Map(calls.map((event, index) => [event, made[index]]));
   const said = new Map(texts);
@@ -22,7 +22,7 @@ export function viewOf(made: [number, number][], uses: [number, number, string][
     tokens: made.map((_, index) => 50 + ((index * 131) % 4000)),
   };
   const edges = uses.map(([result, operation, value]) => ({ result, operation, count: 1, values: [value], source_messages: [-1] }));
-  return { session: "s", branch: 0, turn_count: 1, results, calls, files, file_of: made.map((_, index) => (files.length ? index % files.length : -1)), messages: [], operations, edges };
+  return { session: "s", branch: 0, turn_count: 1, results, calls, messages: [], operations, edges };
 }
 
 export const madeGraph = (...of: Parameters<typeof viewOf>): Graph => graphOf(viewOf(...of), (name) => TOOLS.indexOf(name));

@@ -15,12 +15,15 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.model_table import add_rates
 from contextrender_bridge.base.rates import SEARCH_ITEM, TOOL_ITEMS
 from contextrender_bridge.base.usage import Usage
+
+ERROR_CODE: Final = re.compile(r"[A-Za-z0-9_.:-]{0,80}")
+"""A provider's code or type of an error, possibly empty."""
 
 _NAMES = re.compile(rb'usage|"timings"|prompt_eval_count|invocationMetrics|billed_units', re.I)
 """A reply without any of these has no usage."""
@@ -324,3 +327,20 @@ def _usage_in(holder: Fields) -> Iterator[tuple[str, Any]]:
             yield from value.items()
     if "prompt_eval_count" in holder:  # Ollama has the counts among the reply's other fields.
         yield from holder.items()
+
+
+def read_error_code(body: bytes) -> str:
+    """Return the code or the type in a provider's error; empty if it has none.
+
+    An error's text is never returned, because it may repeat contents.
+    """
+    try:
+        fields = wire.loads(body)
+    except ValueError:
+        return ""
+    error = fields.get("error", fields) if isinstance(fields, dict) else None
+    if not isinstance(error, dict):
+        return ""
+    names = [error.get(name) for name in ("code", "type", "status")]
+    codes = [name for name in names if isinstance(name, str) and ERROR_CODE.fullmatch(name)]
+    return next(filter(None, codes), "")

@@ -71,8 +71,7 @@ class CaseOutcome:
             "policy": self.case.name,
             "budget": budget_name(self.case.budget),
             "cost": self.cost.to_json(),
-            # Reports have the miss rate under this key.
-            "hidden": self.miss_rate.to_json(),
+            "miss_rate": self.miss_rate.to_json(),
             "dollars": self.dollars,
             "full_dollars": self.full_dollars,
         }

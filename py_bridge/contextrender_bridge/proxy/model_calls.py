@@ -8,7 +8,7 @@ from contextrender_bridge.client.fitting import RenderedRequest
 from contextrender_bridge.dialects import DIALECTS
 from contextrender_bridge.proxy.attempts import CallAttempts
 from contextrender_bridge.proxy.bodies import LARGE_CHARACTERS, Body, RecentBodies
-from contextrender_bridge.proxy.connections import Connections
+from contextrender_bridge.proxy.connections import Connections, Unavailable
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.conversations import ProxiedCall
 from contextrender_bridge.proxy.history_rendering import Histories
@@ -70,8 +70,13 @@ class ModelCalls:
             # The history may be recorded long after the provider's reply.
             call.later.add_done_callback(lambda _: self._memory.start())
         capture = UsageCapture(send)
-        delivery = await self._send(call, request, raw, body, capture)
-        self._histories.notes.add(call, capture.usage(), delivery)
+        try:
+            delivery = await self._send(call, request, raw, body, capture)
+        except Unavailable as failure:
+            reply = {"status": failure.status, "error": failure.code}
+            self._histories.notes.add(call, None, call.controls.delivery, reply)
+            raise
+        self._histories.notes.add(call, capture.usage(), delivery, capture.reply_fields())
 
     def _read_body(self, request: Request, raw: bytes) -> Body | None:
         """Return the request's parsed body, or None if it is compressed or not a JSON object."""

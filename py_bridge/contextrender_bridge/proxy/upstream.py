@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import AsyncIterator
 from functools import cached_property
+from typing import Any
 
 import httpx
 
 from contextrender_bridge.asgi import Headers, Message, Send
 from contextrender_bridge.base.contents import decode_body
 from contextrender_bridge.base.usage import Usage
-from contextrender_bridge.base.usage_reading import read_usage
+from contextrender_bridge.base.usage_reading import read_error_code, read_usage
 from contextrender_bridge.proxy.connections import Connections, Content
 from contextrender_bridge.proxy.routing import response_headers
 
@@ -32,6 +34,8 @@ class UsageCapture:
         self._status = 0
         self._headers: dict[bytes, bytes] = {}
         self._body = bytearray()
+        self._started_at = time.monotonic()
+        self._first_byte_ms = self._reply_ms = 0
 
     async def __call__(self, message: Message) -> None:
         """Forward one ASGI message of the reply, and keep a copy."""
@@ -39,7 +43,22 @@ class UsageCapture:
             self._status, self._headers = message["status"], dict(message["headers"])
         elif len(self._body) < MAX_REPLY_BYTES:
             self._body += message.get("body", b"")
+        if message.get("body"):
+            self._reply_ms = max(1, round(1000 * (time.monotonic() - self._started_at)))
+            self._first_byte_ms = self._first_byte_ms or self._reply_ms
         await self._send(message)
+
+    def reply_fields(self) -> dict[str, Any]:
+        """Return the reply's times, status and error code, as `record_usage` expects them.
+
+        The times count from the creation of this object until the first and the last byte.
+        """
+        return {
+            "first_byte_ms": self._first_byte_ms,
+            "reply_ms": self._reply_ms,
+            "status": self._status,
+            "error": "" if self.is_accepted else read_error_code(self.plain_body),
+        }
 
     @property
     def is_accepted(self) -> bool:

@@ -138,13 +138,19 @@ class UsageNotes:
         """The newest call of each history, with its request's context, which has the user."""
         self._reports: set[asyncio.Task[None]] = set()
 
-    def add(self, call: ProxiedCall, usage: Usage | None, delivery: str) -> None:
+    def add(
+        self,
+        call: ProxiedCall,
+        usage: Usage | None,
+        delivery: str,
+        reply: Mapping[str, Any] | None = None,
+    ) -> None:
         """Add the usage of a call that has ended, and report an earlier one of its history now.
 
-        `usage` is None if the provider's reply has none. Ignore a call that the service could not
-        record.
+        `usage` is None if the provider's reply has none. `reply` has the fields of
+        `UsageCapture.reply_fields`. Ignore a call that the service could not record.
         """
-        usage_report = _usage_report(call, usage, delivery)
+        usage_report = {**_usage_report(call, usage, delivery), **(reply or {})}
         is_unknown = call.fit.failure and call.fit.reply is None
         if not call.session or not call.messages or is_unknown:
             return

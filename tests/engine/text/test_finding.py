@@ -9,7 +9,6 @@ from contextrender_bridge.engine.text.text_search import (
     MAX_MATCH_COUNT,
     MAX_OPENING,
     TextQuery,
-    file_named,
     is_failure,
     opening_of,
 )
@@ -81,17 +80,3 @@ def test_failures_are_distinguished_from_successes() -> None:
 )
 def test_title_has_folder_and_first_words(messages: list[dict[str, Any]], told: str) -> None:
     assert opening_of(messages) == told
-
-
-@pytest.mark.parametrize(
-    ("arguments", "file"),
-    [
-        ('{"limit": 3, "file_path": "/repo/a b.py"}', "/repo/a b.py"),
-        (r'{"path": "C:\\a\\b.txt"}', r"C:\a\b.txt"),
-        ('{"command": "sed -n 1,9p src/app/main.py | head"}', "src/app/main.py"),
-        ('{"url": "https://example.com/a/b.html"}', ""),
-        ('{"order_id": "ORD-1.2"}', ""),
-    ],
-)
-def test_file_of_a_call_is_found(arguments: str, file: str) -> None:
-    assert file_named(arguments) == file

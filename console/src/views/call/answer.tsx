@@ -1,6 +1,6 @@
 // The model's answer: its text and calls, with used values marked and misses in red.
 import { useState } from "preact/hooks";
-import { dollars, number, plural } from "../../format";
+import { dollars, number, plural, timesOf } from "../../format";
 import { costOf, promptOf } from "../../parts/cost";
 import { useReport } from "../../parts/request";
 import { Marked } from "../../parts/marked";
@@ -31,7 +31,7 @@ export function Answer({ data, turn, position, price }: { data: SessionData; tur
       <h2>
         The answer <small>message {number(position)}</small>
       </h2>
-      <p class="muted">{[call && billOf(call, price), plural(value.tokens, "token") + " of text"].filter(Boolean).join(" · ")}</p>
+      <p class="muted">{[call && billOf(call, price), call && timesOf(call), plural(value.tokens, "token") + " of text"].filter(Boolean).join(" · ")}</p>
       {value.text !== "" && <pre>{marked(fullText ?? value.text)}</pre>}
       {fullText === null && [...value.text].length < value.length && (
         <button class="link" onClick={() => void readWhole(data, position).then(setWhole)}>

@@ -90,25 +90,15 @@ function rows({ ctx, camera, window, panel, text }: Paper, scene: Scene): void {
 }
 
 /** Draw the turns above the picture. */
-function axis({ ctx, camera, window, panel, muted, line }: Paper, { turns, files }: Scene): void {
+function axis({ ctx, camera, window, panel, muted, line }: Paper, { turns }: Scene): void {
   ctx.fillStyle = panel;
   ctx.fillRect(0, 0, window.width, window.top);
   ctx.fillStyle = line;
   ctx.fillRect(0, window.top - 1, window.width, 1);
   ctx.fillStyle = muted;
   ctx.textAlign = "left";
-  ctx.fillText(files.length ? "file" : "turn", 8, window.top / 2);
+  ctx.fillText("turn", 8, window.top / 2);
   let free = Math.max(window.left, 40) + 8;
-  let previousName = "";
-  files.forEach((file, slot) => {
-    const [x] = at(camera, { x: slot, y: 0 });
-    if (file === previousName || x < free || x > window.width - 40) return;
-    previousName = file;
-    const short = fittedName(ctx, file.split("/").slice(-1)[0], 160);
-    ctx.fillText(short, x, window.top / 2);
-    free = x + ctx.measureText(short).width + 14;
-  });
-  if (files.length) return;
   ctx.textAlign = "center";
   const gapless = turns.length === turns[turns.length - 1] - turns[0] + 1;
   const step = TURN_STEPS.find((candidate) => candidate * camera.across >= 36) ?? 5000;

@@ -1,9 +1,9 @@
 // Levels of detail: nodes that would be too close together are one group, which divides when zoomed in.
-import { number, plural } from "../../format";
+import { plural } from "../../format";
 import { groupBy } from "../../grouping";
 import { type Camera, fitted, WIDEST, type Window } from "./camera";
 import { filtered, type Graph, lineage, type Link, type Node } from "./model";
-import { type Places, placeByTurn, placedByFile } from "./places";
+import { type Places, placeByTurn } from "./places";
 
 /** One node, or several that are drawn as one. Places are in slots and rows. */
 export interface Group {
@@ -30,7 +30,7 @@ export interface Bundle {
 }
 
 /** The groups and links of one level. */
-export interface Scene extends Pick<Places, "lanes" | "turns" | "files"> {
+export interface Scene extends Pick<Places, "lanes" | "turns"> {
   groups: Group[];
   bundles: Bundle[];
   /** The size in slots, including the whole last group, and in rows. */
@@ -38,11 +38,7 @@ export interface Scene extends Pick<Places, "lanes" | "turns" | "files"> {
   height: number;
 }
 
-/** The keys by which close nodes are grouped. */
-export const GROUPINGS = ["tool and turn", "tool and file"] as const;
-
 export interface Wanted {
-  grouping: (typeof GROUPINGS)[number];
   tool: string;
   /** The node whose lineage alone is shown; empty for all nodes. */
   focus: string;
@@ -58,9 +54,9 @@ export interface Scenes {
 const ROOM = 24;
 const FINEST = 1 / 16;
 
-export function scenesOf(fullGraph: Graph, { grouping, tool, focus }: Wanted): Scenes {
+export function scenesOf(fullGraph: Graph, { tool, focus }: Wanted): Scenes {
   const graph = focus ? lineage(fullGraph, focus) : filtered(fullGraph, tool);
-  const places = grouping === "tool and file" ? placedByFile(graph) : placeByTurn(graph, focus !== "");
+  const places = placeByTurn(graph, focus !== "");
   const cachedScenes = new Map<number, Scene>();
   const widest = 2 ** Math.ceil(Math.log2(Math.max(1, places.turns.length)));
   const at = (across: number) => {
@@ -85,11 +81,11 @@ export function fittedScene(scenes: Scenes, window: Window): Camera {
 }
 
 /** Return the groups of nodes of one lane within `width` slots. */
-export function sceneOf({ nodes, links, lanes, turns, files, x, row }: Places, width: number): Scene {
+export function sceneOf({ nodes, links, lanes, turns, x, row }: Places, width: number): Scene {
   const groupsByPlace = groupBy(nodes, (node) => `${Math.floor(x.get(node)! / width)}.${row.get(node)}`);
   const groups = [...groupsByPlace].map(([key, members]) => groupOf(key, width, members));
   const slots = Math.ceil(turns.length / width) * width;
-  return { groups, bundles: bundled(links, groups), width: slots, height: lanes.length, turns, files, lanes };
+  return { groups, bundles: bundled(links, groups), width: slots, height: lanes.length, turns, lanes };
 }
 
 function groupOf(key: string, span: number, members: Node[]): Group {
@@ -109,9 +105,7 @@ function describeMembers(members: Node[]): string {
   const contents = [results && plural(results, "result"), texts && plural(texts, "text")].filter(Boolean).join(", ");
   const [first, last] = [members[0].turn, members[members.length - 1].turn];
   const of = members[0].tool < 0 ? "" : ` of ${members[0].name || "a tool"}`;
-  const files = [...new Set(members.map((node) => node.file).filter(Boolean))];
-  const filesText = files.length > 1 ? `, ${number(files.length)} files` : files.length ? `, ${files[0]}` : "";
-  return `${contents}${of}${filesText}, ${first === last ? `turn ${first}` : `turns ${first} to ${last}`}`;
+  return `${contents}${of}, ${first === last ? `turn ${first}` : `turns ${first} to ${last}`}`;
 }
 
 function bundled(links: Link[], groups: Group[]): Bundle[] {

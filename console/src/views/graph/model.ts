@@ -18,8 +18,6 @@ export interface Node {
   tool: number;
   name: string;
   label: string;
-  /** The file that the call names; empty if it names none. */
-  file: string;
   tokens: number;
   /** The number of turns that used it. */
   uses: number;
@@ -100,11 +98,11 @@ const merged = (links: Link[]): Link[] =>
 /** Return the uses, each as its result and its turn: the text and the calls of one answer are one use. */
 export const usesOf = (links: Link[]): Set<string> => new Set(links.flatMap(({ results, target }) => results.map((result) => `${result} ${target.turn}`)));
 
-function resultNode({ results, files, file_of }: GraphView, number: number, toolId: ToolId): Node {
+function resultNode({ results }: GraphView, number: number, toolId: ToolId): Node {
   const [name, position] = [results.tools[results.names[number]], results.positions[number]];
   return {
     id: `r${number}`, result: number, position, operation: null, turn: results.turns[number], tool: toolId(name), name,
-    label: `#${position} ${name}`, file: files[file_of[number]] ?? "", tokens: results.tokens[number], uses: 0,
+    label: `#${position} ${name}`, tokens: results.tokens[number], uses: 0,
   };
 }
 
@@ -112,14 +110,14 @@ function operationNode(operation: OperationView, toolId: ToolId): Node {
   const { event, position, turn, name } = operation;
   return {
     id: `o${event}`, result: -1, position, operation, turn, tool: name ? toolId(name) : TEXT, name,
-    label: name ? `call of ${name}` : `text of turn ${turn}`, file: "", tokens: 0, uses: 0,
+    label: name ? `call of ${name}` : `text of turn ${turn}`, tokens: 0, uses: 0,
   };
 }
 
 function messageNode({ position, turn, role }: SourceView): Node {
   return {
     id: `m${position}`, result: -1, position, operation: null, turn, tool: SAID, name: role,
-    label: `${role} message #${position}`, file: "", tokens: 0, uses: 0,
+    label: `${role} message #${position}`, tokens: 0, uses: 0,
   };
 }
 

@@ -12,8 +12,6 @@ export interface Places {
   lanes: Lane[];
   /** The turn of each slot. */
   turns: number[];
-  /** The file of each slot, if slots are files. */
-  files: string[];
   /** The place in slots. Nodes of one turn and lane share a slot. */
   x: Map<Node, number>;
   row: Map<Node, number>;
@@ -29,24 +27,7 @@ export function placeByTurn(graph: Graph, close: boolean): Places {
   const x = new Map<Node, number>();
   for (const some of groupBy(nodes, (node) => `${node.turn} ${node.tool}`).values())
     some.forEach((node, index) => x.set(node, slot.get(node.turn)! + (index + 0.5) / some.length));
-  return { ...rowsOf(nodes), turns, files: [], x, nodes, links };
-}
-
-/** Return the places with files from left to right by name; nodes without a file are last. */
-export function placedByFile({ nodes, links }: Graph): Places {
-  const rows = rowsOf(nodes);
-  const [x, files] = [new Map<Node, number>(), [] as string[]];
-  const nodesByFile = groupBy(nodes, (node) => node.file);
-  for (const file of [...nodesByFile.keys()].sort((a, b) => Number(!a) - Number(!b) || (a < b ? -1 : 1))) {
-    const [first, counts] = [files.length, new Map<number, number>()];
-    for (const node of nodesByFile.get(file)!) {
-      const place = counts.get(rows.row.get(node)!) ?? 0;
-      counts.set(rows.row.get(node)!, place + 1);
-      x.set(node, first + place + 0.5);
-    }
-    for (let slot = 0; slot < Math.max(...counts.values()); slot++) files.push(file || "no file");
-  }
-  return { ...rows, turns: files.map((_, slot) => slot), files, x, nodes, links };
+  return { ...rowsOf(nodes), turns, x, nodes, links };
 }
 
 function rowsOf(nodes: Node[]): Pick<Places, "lanes" | "row"> {

@@ -16,14 +16,19 @@ from contextrender_bridge.cli.inspect.common import (
     add_session_options,
     agent_text,
     headline,
-    new_table,
     old_versions_note,
     print_view,
     short_count,
 )
-from contextrender_bridge.printing import add_json, printable
+from contextrender_bridge.cli.inspect.show_call import (
+    MARK_COMPLETE,
+    MARK_EXCERPT,
+    MARK_OMITTED,
+    draw_call,
+    provider_line,
+)
+from contextrender_bridge.printing import add_json, print_json, printable
 
-MARK_COMPLETE, MARK_EXCERPT, MARK_OMITTED = "█", "▒", "·"
 MARK_USED, MARK_VISIBLE, MARK_MISSED = "●", "◦", "○"
 STYLES = {
     MARK_COMPLETE: "blue",
@@ -73,8 +78,13 @@ def run(args: argparse.Namespace) -> int:
             window = DEFAULT_MESSAGES if args.messages is None else args.messages or None
             fields |= {"window": window, "rows": 0}
         view = service.ask("get_call", turn=args.turn, **fields)
-        answer = None if args.json else _answer(service, view, args)
-    return print_view(args, view, lambda view: draw_call(view, args.session, answer))
+        if args.json:
+            return print_json(view)
+        answer = _answer(service, view, args)
+        page = {"session": args.session, "branch": args.branch, "start": args.turn, "limit": 1}
+        (turn,) = service.ask("timeline", **page)["turns"]
+    provider = provider_line(turn, view["price"])
+    return print_view(args, view, lambda view: draw_call(view, args.session, answer, provider))
 
 
 def _answer(service: ServiceClient, view: Json, args: argparse.Namespace) -> Json | None:
@@ -117,58 +127,6 @@ def draw(view: Json, session: str, totals: Json) -> RenderableType:
         )
     lines = [_line(view["results"], turns, number, name_width) for number in listed_results]
     return Group(head, legend, *lines)
-
-
-def draw_call(view: Json, session: str, answer: Json | None) -> RenderableType:
-    """Return a call's budget, its messages with how each was shown, and its answer.
-
-    A row stands for messages between two listed messages. `answer` is None if the call has none.
-    """
-    call = view["explain"]
-    head = Text.assemble(
-        agent_text(session, "bold"),
-        f"  turn {call['turn']} of {view['turn_count']}: {call['tokens_after']} of {call['budget']}"
-        f" tokens ({call['tokens_before']} in all), {call['policy']}",
-    )
-    table = new_table("#", "turn", "tokens", "", text_columns=("",))
-    table.add_column("message", ratio=1)
-    next_position = 0
-    for message in view["messages"]:
-        position, calls = message["position"], message["calls"]
-        if position > next_position:
-            table.add_row("", "", "", "…", f"{position - next_position:,} earlier", style="dim")
-        next_position = position + 1
-        # A message with a call in the prompt is shown, even if its text is omitted.
-        has_shown_call = any(tool_call["in_prompt"] for tool_call in calls)
-        display = "complete" if has_shown_call else message["display"]
-        call_texts = [f"{tool_call['name']} {tool_call['text']}" for tool_call in calls]
-        table.add_row(
-            str(position),
-            str(message["turn"]),
-            str(message["tokens"] + sum(tool_call["tokens"] for tool_call in calls)),
-            Text({"complete": MARK_COMPLETE, "omitted": MARK_OMITTED}.get(display, MARK_EXCERPT)),
-            Text.assemble(
-                agent_text(message["name"] or message["role"], "bold"),
-                " ",
-                agent_text(message["text"] or " ".join(call_texts), max_length=200),
-            ),
-            style="dim" if display == "omitted" else "",
-        )
-    warnings = [agent_text(warning, "yellow") for warning in call["warnings"]]
-    return Group(head, *warnings, table, *(draw_answer(answer) if answer else ()))
-
-
-def draw_answer(answer: Json) -> list[RenderableType]:
-    """Return the answer's text and calls."""
-    lines: list[RenderableType] = [Text(f"\nanswer, message {answer['position']}:", "bold")]
-    if answer["text"]:
-        hidden_count = answer["length"] - len(answer["text"])
-        lines.append(agent_text(answer["text"]))
-        lines += [Text(f"… {hidden_count:,} more characters", "dim")] if hidden_count > 0 else []
-    for call in answer["calls"]:
-        name = agent_text(call["name"], "bold")
-        lines.append(Text.assemble(("→ ", "dim"), name, " ", agent_text(call["arguments"])))
-    return lines
 
 
 def _budget(view: Json) -> str:

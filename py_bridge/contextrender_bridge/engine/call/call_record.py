@@ -24,6 +24,14 @@ UNSET_FIELDS: Final = {
 REQUIRED_FIELDS: Final = ("at", "results")
 """The fields that an export has even if they are 0."""
 
+REPLY_FIELDS: Final[Mapping[str, Any]] = {
+    "first_byte_ms": 0,
+    "reply_ms": 0,
+    "status": 0,
+    "error": "",
+}
+"""The fields on the provider's reply, as they are stored if nothing is known of it."""
+
 
 @dataclass(slots=True, frozen=True)
 class CallRecord:
@@ -35,6 +43,9 @@ class CallRecord:
     - `shared_tokens` count the prompt's first messages that the prompt of the call before had, too.
     - `usage` has the provider's counts in the order of `TOKEN_FIELDS`, None if it reported none.
     - `budget` is the call's own in tokens. `follows_miss` is true if the turn before had a miss.
+    - `first_byte_ms` and `reply_ms` are the milliseconds until the first and the last byte of the
+      provider's reply. `status` is the reply's HTTP status, `error` the provider's code of a
+      failure. They are 0 and empty if unknown.
     - `added_tokens` are those of `ProviderUsage`. They are not stored.
     """
 
@@ -53,6 +64,10 @@ class CallRecord:
     usage: tuple[int, ...] | None = None
     budget: int = 0
     follows_miss: bool = False
+    first_byte_ms: int = 0
+    reply_ms: int = 0
+    status: int = 0
+    error: str = ""
     added_tokens: int = 0
 
     @property
@@ -75,8 +90,14 @@ class CallRecord:
         return self.tokens_after + self.unbudgeted_tokens
 
     def is_like(self, other: CallRecord) -> bool:
-        """Return whether the other call repeats this one, apart from its time and usage."""
-        comparable = partial(replace, at=0, shared_tokens=0, embedded_tokens=0, usage=None)
+        """Return whether the other call repeats this one, apart from its time, usage and reply."""
+        reset_fields: dict[str, Any] = {
+            "at": 0,
+            "shared_tokens": 0,
+            "embedded_tokens": 0,
+            "usage": None,
+        }
+        comparable = partial(replace, **reset_fields, **REPLY_FIELDS)
         return bool(comparable(self) == comparable(other))
 
     def fields(self) -> dict[str, Any]:
@@ -100,6 +121,7 @@ class CallRecord:
             "usage": list(self.usage or ()),
             "own_budget": self.budget if self.budget != self.settings.budget else 0,
             "faulted": self.follows_miss,
+            **{name: getattr(self, name) for name in REPLY_FIELDS},
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -145,6 +167,7 @@ class CallRecord:
             usage=tuple(data.get("usage") or ()) or None,
             budget=data.get("own_budget") or settings.budget,
             follows_miss=data.get("faulted", False),
+            **{name: data.get(name, unset) for name, unset in REPLY_FIELDS.items()},
         ).with_sent_tokens()
 
 

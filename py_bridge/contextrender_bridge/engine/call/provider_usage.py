@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from contextrender_bridge.base.errors import InvalidRequest
-from contextrender_bridge.engine.call.call_record import CallRecord
+from contextrender_bridge.base.usage_reading import ERROR_CODE
+from contextrender_bridge.engine.call.call_record import REPLY_FIELDS, CallRecord
 from contextrender_bridge.engine.call.settings import RENDERED, check_delivery, short_name
 
 TOKEN_FIELDS: Final = ("uncached", "cache_read", "cache_write", "cache_write_1h", "output")
@@ -15,6 +16,7 @@ TOKEN_FIELDS: Final = ("uncached", "cache_read", "cache_write", "cache_write_1h"
 FIELDS: Final = (
     *("messages", *TOKEN_FIELDS, "delivery", "model", "requested_model"),
     *("added_tokens", "declared_tokens"),
+    *REPLY_FIELDS,
 )
 MAX_TOOLS: Final = 1_000
 COUNT_LIMIT: Final = 2**40
@@ -28,7 +30,8 @@ class ProviderUsage:
     `tokens` are the counts of `TOKEN_FIELDS`; None if the provider reported none. `model` is the
     provider's name of the model, `requested_model` that of the request. `added_tokens`
     are those of our own recall tool, which the full history would be sent without.
-    `declared_tokens` are the tokens of each tool's declaration in the request; None if unknown.
+    `declared_tokens` are the tokens of each tool's declaration in the request; None if unknown. The
+    last fields are those of `CallRecord`.
     """
 
     messages: int
@@ -38,6 +41,10 @@ class ProviderUsage:
     requested_model: str = ""
     added_tokens: int = 0
     declared_tokens: Mapping[str, int] | None = None
+    first_byte_ms: int = 0
+    reply_ms: int = 0
+    status: int = 0
+    error: str = ""
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:
@@ -54,9 +61,16 @@ class ProviderUsage:
             )
         tokens = tuple(fields.get(name, 0) for name in TOKEN_FIELDS)
         added = fields.get("added_tokens", 0)
-        counts = *tokens, added, *(declared or {}).values()
+        reply = {name: fields.get(name, unset) for name, unset in REPLY_FIELDS.items()}
+        error = reply["error"]
+        if not isinstance(error, str) or not ERROR_CODE.fullmatch(error):
+            raise InvalidRequest("usage.error must be an error's code, not its text")
+        reply_counts = (reply["first_byte_ms"], reply["reply_ms"], reply["status"])
+        counts = *tokens, added, *(declared or {}).values(), *reply_counts
         if not all(type(count) is int and 0 <= count < COUNT_LIMIT for count in counts):
-            raise InvalidRequest("usage: token counts must be whole numbers from 0")
+            raise InvalidRequest(
+                "usage: token counts, milliseconds and status must be whole numbers from 0"
+            )
         delivery = str(fields.get("delivery") or "")
         check_delivery(delivery or RENDERED)
         if declared is not None:
@@ -70,6 +84,7 @@ class ProviderUsage:
             requested_model=short_name(str(fields.get("requested_model") or "")),
             added_tokens=added,
             declared_tokens=declared,
+            **reply,
         )
 
     def is_of_other_call(self, record: CallRecord) -> bool:
@@ -84,13 +99,14 @@ class ProviderUsage:
         return bool(self.requested_model and record.model) and len(names) > 1
 
     def add_to(self, record: CallRecord, *, in_totals: bool = False) -> CallRecord:
-        """Return a copy of `record` with this usage, and with the reported model and delivery.
+        """Return a copy of `record` with this usage and reply, and the reported model and delivery.
 
         If the record is already in the session's totals, it keeps its own model and delivery. A
         record of a call that was sent in full keeps its delivery if the report says `RENDERED`,
         because it does not have what the rendering would have shown.
         """
-        record = replace(record, added_tokens=self.added_tokens)
+        reply = {name: getattr(self, name) for name in REPLY_FIELDS}
+        record = replace(record, added_tokens=self.added_tokens, **reply)
         if in_totals:
             return replace(record, usage=self.tokens)
         delivery = self.delivery or record.delivery

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -115,24 +114,3 @@ def opening_of(messages: Sequence[Json]) -> str:
             words = " ".join(_AGENT_BLOCK.sub(" ", text).split())
     opening = ": ".join(filter(None, (folder, words)))
     return opening if len(opening) <= MAX_OPENING else opening[: MAX_OPENING - 1] + "…"
-
-
-_FILE_FIELD = re.compile(
-    r'"(?:file_?path|path|file_?name|file|notebook_path|target_file)"\s*:\s*("(?:[^"\\]|\\.){1,400}")',
-    re.IGNORECASE,
-)
-_FILE = re.compile(
-    r"(?<![\w./:~-])[~.]{0,2}/?(?:[\w.-]{1,100}/){1,20}[\w-]{1,100}\.[A-Za-z]\w{0,9}\b"
-)
-
-
-def file_named(arguments: str) -> str:
-    """Return the file that a call's arguments name first, in a field or in a command."""
-    head = arguments[:HEAD]
-    if field := _FILE_FIELD.search(head):
-        try:
-            return str(json.loads(field[1]))
-        except ValueError:
-            return field[1].strip('"')
-    match = _FILE.search(head)
-    return match[0] if match else ""

@@ -1,0 +1,87 @@
+"""Draw one model call: its budget, what its provider reported, its prompt and its answer."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.cli.inspect.common import agent_text, new_table
+from contextrender_bridge.printing import printable
+
+MARK_COMPLETE, MARK_EXCERPT, MARK_OMITTED = "█", "▒", "·"
+ERROR_STATUS = 400
+
+
+def provider_line(turn: Json, price: Json | None) -> str:
+    """Return the usage, cost, times and error that a call's provider reported; empty if none.
+
+    `price` has dollars per token, None if the model has no price.
+    """
+    facts: list[str] = []
+    if usage := turn["usage"]:
+        prompt = sum(usage.values()) - usage["output"]
+        cached = f" ({usage['cache_read']:,} from the cache)" if usage["cache_read"] else ""
+        facts.append(f"{prompt:,} prompt tokens{cached}, {usage['output']:,} of output")
+        if price:
+            facts.append(f"${sum(usage[kind] * price[kind] for kind in usage):.4f}")
+    if turn["reply_ms"]:
+        first, last = turn["first_byte_ms"] / 1000, turn["reply_ms"] / 1000
+        facts.append(f"first byte after {first:.1f} s, whole answer after {last:.1f} s")
+    if turn["status"] >= ERROR_STATUS:
+        facts.append(" ".join(("failed with", str(turn["status"]), turn["error"])).rstrip())
+    return f"provider: {turn['model']} {'; '.join(facts)}" if facts else ""
+
+
+def draw_call(view: Json, session: str, answer: Json | None, provider: str = "") -> RenderableType:
+    """Return a call's budget, its messages with how each was shown, and its answer.
+
+    A row stands for messages between two listed messages. `answer` is None if the call has none,
+    `provider` is the line of `provider_line`.
+    """
+    call = view["explain"]
+    head = Text.assemble(
+        agent_text(session, "bold"),
+        f"  turn {call['turn']} of {view['turn_count']}: {call['tokens_after']} of {call['budget']}"
+        f" tokens ({call['tokens_before']} in all), {call['policy']}",
+    )
+    head.append(f"\n{printable(provider)}" if provider else "", "dim")
+    table = new_table("#", "turn", "tokens", "", text_columns=("",))
+    table.add_column("message", ratio=1)
+    next_position = 0
+    for message in view["messages"]:
+        position, calls = message["position"], message["calls"]
+        if position > next_position:
+            table.add_row("", "", "", "…", f"{position - next_position:,} earlier", style="dim")
+        next_position = position + 1
+        # A message with a call in the prompt is shown, even if its text is omitted.
+        has_shown_call = any(tool_call["in_prompt"] for tool_call in calls)
+        display = "complete" if has_shown_call else message["display"]
+        call_texts = [f"{tool_call['name']} {tool_call['text']}" for tool_call in calls]
+        table.add_row(
+            str(position),
+            str(message["turn"]),
+            str(message["tokens"] + sum(tool_call["tokens"] for tool_call in calls)),
+            Text({"complete": MARK_COMPLETE, "omitted": MARK_OMITTED}.get(display, MARK_EXCERPT)),
+            Text.assemble(
+                agent_text(message["name"] or message["role"], "bold"),
+                " ",
+                agent_text(message["text"] or " ".join(call_texts), max_length=200),
+            ),
+            style="dim" if display == "omitted" else "",
+        )
+    warnings = [agent_text(warning, "yellow") for warning in call["warnings"]]
+    return Group(head, *warnings, table, *(draw_answer(answer) if answer else ()))
+
+
+def draw_answer(answer: Json) -> list[RenderableType]:
+    """Return the answer's text and calls."""
+    lines: list[RenderableType] = [Text(f"\nanswer, message {answer['position']}:", "bold")]
+    if answer["text"]:
+        hidden_count = answer["length"] - len(answer["text"])
+        lines.append(agent_text(answer["text"]))
+        lines += [Text(f"… {hidden_count:,} more characters", "dim")] if hidden_count > 0 else []
+    for call in answer["calls"]:
+        name = agent_text(call["name"], "bold")
+        lines.append(Text.assemble(("→ ", "dim"), name, " ", agent_text(call["arguments"])))
+    return lines
