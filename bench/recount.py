@@ -28,6 +28,8 @@ from tests.support import slow_rules
 from tests.support.command import PROCESS
 
 STEP = 10
+PATIENCE_SECONDS = 600.0
+"""The time for each request, because the recount may share its machine with other programs."""
 FIGURES = """figures => Object.fromEntries([...figures.querySelectorAll(".figure")].map(figure =>
     [figure.querySelector("dt").innerText, figure.querySelector("dd").innerText]))"""
 FIELD_ENDS = (":", "=")
@@ -104,12 +106,16 @@ def play(service: Service, run: Json) -> Counts:
     messages = run["messages"]
     prompts: dict[int, list[Json]] = {}
     complete: dict[int, Counter[str]] = {}
-    with ContextRender(service.server.url, service.token) as client:
+    with ContextRender(service.server.url, service.token, timeout=PATIENCE_SECONDS) as client:
         for position, message in enumerate(messages):
             if message["role"] == "assistant":
                 turn = len(prompts) + 1
                 fitted = client.fit(
-                    run["id"], messages[:position], model=run["model"], fail_open=False
+                    run["id"],
+                    messages[:position],
+                    model=run["model"],
+                    fail_open=False,
+                    deadline=PATIENCE_SECONDS,
                 )
                 prompts[turn] = list(fitted.messages)
                 texts = Counter(
