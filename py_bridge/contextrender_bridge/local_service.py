@@ -28,11 +28,11 @@ from contextrender_bridge.base.installing import how_to_serve
 from contextrender_bridge.base.settings import process_environment, read_settings
 from contextrender_bridge.client.credentials import (
     Credentials,
-    is_local,
     load_credentials,
     resolve_credentials,
     stored_credentials,
 )
+from contextrender_bridge.client.network import network_options
 
 HEALTH_TIMEOUT: Final = 1.0
 CODE_TIMEOUT: Final = 5.0
@@ -169,7 +169,7 @@ def sign_in_code(url: str, data: Path | None = None) -> str:
             headers=headers,
             json={},
             timeout=CODE_TIMEOUT,
-            trust_env=not is_local(url),
+            **network_options(url),
         )
         answer = reply.json()
     except (httpx.HTTPError, ValueError) as error:

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from contextrender_bridge.base.network_proxy import network_proxy_of
 from contextrender_bridge.proxy.connections import Connections, Unavailable
 from contextrender_bridge.proxy.surroundings import faults
 
@@ -21,8 +22,8 @@ NOWHERE = "/nowhere/ca.pem"
 def test_missing_certificates_break_https_only(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", NOWHERE)
     setup = start()
+    monkeypatch.setenv("SSL_CERT_FILE", NOWHERE)
     setup.model.script = [json_reply(chat("x"))]
     assert setup.post(CALL, BODY).status_code == 200
     response = start(upstream="https://127.0.0.1:9").post(CALL, BODY)
@@ -47,13 +48,21 @@ def test_invalid_network_proxy_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     assert "secret" not in text
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("ALL_PROXY", "socks5://a.test:1", "no connection to https://service.test"),
+        ("NO_PROXY", "localhost,[::1]", "No answer from https://service.test"),
+        ("NO_PROXY", "fd00::/8 service.test", "No answer from https://service.test"),
+    ],
+)
 def test_unreachable_remote_service_is_one_sentence(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
+    machine: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, sentence: str
 ) -> None:
     monkeypatch.setenv("CONTEXTRENDER_URL", "https://service.test")
     monkeypatch.setenv("CONTEXTRENDER_TOKEN", "t")
-    monkeypatch.setenv("ALL_PROXY", "socks5://a.test:1")
-    assert "no connection to https://service.test" in printed("sessions", status=1)
+    monkeypatch.setenv(name, value)
+    assert sentence in printed("sessions", status=1)
 
 
 @pytest.mark.parametrize(
@@ -79,3 +88,27 @@ def test_valid_network_proxies_are_no_fault(monkeypatch: pytest.MonkeyPatch) -> 
     for proxy in ("gate.test:8080", "http://me:secret@gate.test", "https://[::1]:3128"):
         monkeypatch.setenv("HTTPS_PROXY", proxy)
         assert not list(faults())
+
+
+@pytest.mark.parametrize(
+    ("no_proxy", "direct", "proxied"),
+    [
+        ("localhost 10.1.2.3 .corp.test", "https://a.corp.test", "https://corp.example"),
+        ("10.0.0.0/8,fd00::/8", "https://10.9.8.7:8443", "https://11.0.0.1"),
+        ("fd00::/8", "https://[fd12::1]", "https://[fe80::1]"),
+        ("[::1],[fd00::]/8", "https://[fd12::1]", "https://ffd0.test"),
+        ("*.corp.test; x", "https://a.b.corp.test", "https://acorp.test"),
+        ("gate.test:8443", "https://gate.test:8443", "https://gate.test"),
+        ("https://gate.test/", "https://GATE.test", "https://gate.test.example"),
+        ("a, *", "https://anything.test", ""),
+    ],
+)
+def test_no_proxy_in_every_form(
+    monkeypatch: pytest.MonkeyPatch, no_proxy: str, direct: str, proxied: str
+) -> None:
+    """Names, addresses and networks are separated by commas or, as Claude Code allows, spaces."""
+    monkeypatch.setenv("HTTPS_PROXY", "gate.test:3128")
+    monkeypatch.setenv("NO_PROXY", no_proxy)
+    assert network_proxy_of(direct) is None
+    if proxied:
+        assert network_proxy_of(proxied) == "http://gate.test:3128"

@@ -13,7 +13,7 @@ from contextrender_bridge.base.errors import ContextRenderError, InvalidRequest
 from contextrender_bridge.client import connection
 from contextrender_bridge.client.connection import Exchange, Flow, ServiceReply, Step
 from contextrender_bridge.client.core import Core
-from contextrender_bridge.client.credentials import is_local
+from contextrender_bridge.client.network import network_options
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -55,7 +55,7 @@ class AsyncContextRender:
         self.failures = self._core.failures
         self._http = httpx.AsyncClient(
             timeout=timeout,
-            trust_env=bool(self.url) and not is_local(self.url),
+            **network_options(self.url),
             transport=transport,
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
         )

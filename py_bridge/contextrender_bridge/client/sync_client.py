@@ -14,7 +14,7 @@ from contextrender_bridge.base.errors import ContextRenderError, InvalidRequest
 from contextrender_bridge.client import connection
 from contextrender_bridge.client.connection import Exchange, Flow, ServiceReply, Step
 from contextrender_bridge.client.core import Core
-from contextrender_bridge.client.credentials import is_local
+from contextrender_bridge.client.network import network_options
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class ContextRender:
         self.failures = self._core.failures
         self._http = httpx.Client(
             timeout=timeout,
-            trust_env=bool(self.url) and not is_local(self.url),
+            **network_options(self.url),
             transport=transport,
         )
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
-from urllib.request import getproxies, proxy_bypass
+from urllib.request import getproxies
 
 import aiohttp
 import httpx
@@ -20,6 +20,7 @@ from yarl import URL
 
 from contextrender_bridge.asgi import Headers
 from contextrender_bridge.base.errors import ServerError
+from contextrender_bridge.base.network_proxy import network_proxy_of
 from contextrender_bridge.base.spans import span
 from contextrender_bridge.client.credentials import LOOPBACK
 from contextrender_bridge.proxy.surroundings import proxy_fault, trusted_certificates
@@ -156,13 +157,12 @@ class Connections:
 
     def _proxy(self, url: URL) -> str | None:
         """Return the environment's network proxy for a URL, or None to connect directly."""
-        host = url.host or ""
-        if not self._proxies or host in LOOPBACK or proxy_bypass(host):
+        if not self._proxies or url.host in LOOPBACK:
             return None
-        proxy = self._proxies.get(url.scheme) or self._proxies.get("all")
+        proxy = network_proxy_of(str(url.origin()), self._proxies)
         if proxy and (fault := proxy_fault(proxy)):
             raise EnvironmentFault(fault)
-        return f"http://{proxy}" if proxy and "://" not in proxy else proxy
+        return proxy
 
 
 class _Body(httpx.AsyncByteStream):

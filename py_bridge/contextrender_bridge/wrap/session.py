@@ -16,11 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import getproxies
 
 from contextrender_bridge.background import run_in_background
 from contextrender_bridge.base.errors import CommandError, ContextRenderError
 from contextrender_bridge.base.installing import how_to_install
+from contextrender_bridge.base.network_proxy import network_proxy_of
 from contextrender_bridge.base.paths import data_dir, make_data_private, write_private
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.body_limits import BodyLimits
@@ -98,7 +98,7 @@ def silent_providers(upstreams: Iterable[str]) -> Iterator[str]:
         parts = urlsplit(upstream)
         host = parts.hostname or ""
         port = parts.port or DEFAULT_PORTS[parts.scheme]
-        if getproxies() and host not in LOOPBACK:
+        if host not in LOOPBACK and network_proxy_of(upstream):
             continue
         try:
             socket.create_connection((host, port), CONNECT_SECONDS).close()
