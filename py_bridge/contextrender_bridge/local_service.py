@@ -98,8 +98,9 @@ def wait_until_ready(server: subprocess.Popen[bytes], data: Path, log: Path) -> 
             if is_service_running(credentials.url):
                 return credentials
         time.sleep(0.05)
+    time_limit = f" within {START_SECONDS:.0f} s" if server.poll() is None else ""
     output = log.read_text(encoding="utf-8", errors="replace").strip()[-ERROR_CHARACTERS:]
-    raise CommandError(f"the service did not start ({log}).\n{output}")
+    raise CommandError(f"the service did not start{time_limit}. Its output ends with:\n{output}")
 
 
 def find_service(data: Path, report: Callable[[str], None]) -> Credentials:

@@ -49,6 +49,14 @@ def test_missing_runs_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert output == f"contextrender: there are no runs in {tmp_path}/.hermes.\n"
 
 
+@pytest.mark.parametrize("command", ["audit", "open"])
+def test_file_without_json_is_named_with_its_damaged_lines(command: str, tmp_path: Path) -> None:
+    path = tmp_path / "notes.jsonl"
+    path.write_text("not JSON\nat all\n")
+    output = printed(command, str(path), status=1)
+    assert f"{path}" in output and "2 damaged lines of 2 lines" in output
+
+
 BOUNDARY = {"type": "system", "subtype": "compact_boundary"}
 Leave = Callable[..., Path]
 

@@ -50,6 +50,15 @@ def test_invalid_option_raises_command_error(settings: pytest.MonkeyPatch) -> No
         proxy_settings("--budget", "")
 
 
+@pytest.mark.parametrize("words", [[], ["--base-url-env", "OPENAI_BASE_URL", "--"]])
+def test_missing_agent_name_is_explained(words: list[str]) -> None:
+    process = contextrender("wrap", *words)
+    assert process.returncode == 2
+    assert process.stderr == (
+        "contextrender: name the agent or the command to run, as in `contextrender wrap claude`.\n"
+    )
+
+
 def test_unset_variable_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("MY_URL", "MY_OPENAI_URL"):
         monkeypatch.delenv(name, raising=False)

@@ -17,6 +17,8 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from contextrender_bridge import local_service
+from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.client.credentials import load_credentials
 from contextrender_bridge.leases import any_alive, hold_lease, started_at
 
@@ -181,6 +183,22 @@ def test_missing_agent_is_explained(environment: dict[str, str], tmp_path: Path)
     process = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert process.returncode == 127
     assert process.stderr.count("\n") == 1 and "npm install" in process.stderr
+
+
+def test_slow_start_is_distinguished_from_a_failed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_service, "START_SECONDS", 0.0)
+    log = tmp_path / "log"
+    log.write_text("Loading ...")
+    with subprocess.Popen(["sleep", "600"]) as server:
+        with pytest.raises(CommandError, match=r"did not start within 0 s.*\nLoading") as error:
+            local_service.wait_until_ready(server, tmp_path, log)
+        assert str(tmp_path) not in str(error.value), "the log of a temporary service is deleted"
+        server.kill()
+        server.wait()
+    with pytest.raises(CommandError, match=r"did not start\. "):
+        local_service.wait_until_ready(server, tmp_path, log)
 
 
 def test_lease_of_earlier_process_does_not_count(tmp_path: Path) -> None:

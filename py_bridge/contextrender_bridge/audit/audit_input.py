@@ -21,6 +21,7 @@ from contextrender_bridge.base.rates import split_rates
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
 
+LINE_PROBLEMS = ("damaged lines", "unknown lines")
 CALLS_WITHOUT_USAGE = "calls without usage"
 MAX_NAMED_FILES = 8
 """The number of unreadable files that a report names."""
@@ -81,13 +82,18 @@ class AuditInput:
 
     @property
     def sentences(self) -> list[str]:
-        """Sentences on the unreadable files and the calls without usage, if there are any."""
+        """Sentences on unreadable files and lines and on calls without usage, if there are any."""
         named_files = self.unreadable[:MAX_NAMED_FILES]
         unnamed_count = len(self.unreadable) - len(named_files)
         file_list = "; ".join(
             [*named_files, *([f"and {unnamed_count:,} more"] if unnamed_count else [])]
         )
         sentences = [f"Could not be read to the end: {file_list}."] if named_files else []
+        problems = [f"{self.counts[name]:,} {name}" for name in LINE_PROBLEMS if self.counts[name]]
+        if problems:
+            sentences.append(
+                f"Ignored {', '.join(problems)} of {self.counts['lines']:,} lines read."
+            )
         if count := self.counts[CALLS_WITHOUT_USAGE]:
             sentences.append(f"Calls without readable usage, whose cost is unknown: {count:,}.")
         return sentences

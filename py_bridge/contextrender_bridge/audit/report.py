@@ -28,7 +28,6 @@ from contextrender_bridge.printing import printable
 COSTS = "Cost of the runs, by the providers' token counts"
 TITLES = ("model", "calls", "prompt", "cache read", "cache write", "output", "dollars")
 OPTION_TITLES = ("budget", "share of the cost", "steps with a miss", "dollars per run")
-LINE_PROBLEMS = ("damaged lines", "unknown lines")
 NOT_RECORDED = (
     "Agents do not record system prompts, tool schemas, or the calls for titles and summaries. The "
     "replay does not have them."
@@ -52,10 +51,6 @@ class AuditReport:
         sources = ", ".join(f"{count:,} of {name}" for name, count in run_counts.most_common())
         calls = sum(max(run.counted_calls, run.calls) for run in runs)
         sentences = [f"Runs: {len(runs):,} ({sources}); model calls: {calls:,}."]
-        counts = self.audit_input.counts
-        problems = [f"{counts[name]:,} {name}" for name in LINE_PROBLEMS if counts[name]]
-        if problems:
-            sentences.append(f"Ignored {', '.join(problems)} of {counts['lines']:,} lines read.")
         return sentences + self.audit_input.sentences
 
     @property

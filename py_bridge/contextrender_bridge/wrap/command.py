@@ -122,6 +122,10 @@ def _agent(name: str, variables: list[str]) -> Agent:
 
     Raise CommandError if it is neither.
     """
+    if not name:
+        raise CommandError(
+            "name the agent or the command to run, as in `contextrender wrap claude`.", 2
+        )
     if not variables and name in AGENTS:
         return AGENTS[name]
     if not variables and shutil.which(name) is None:
