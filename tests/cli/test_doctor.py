@@ -88,6 +88,8 @@ def test_doctor_continues_after_invalid_settings(
     monkeypatch.setenv("CONTEXTRENDER_POLICYY", "prune")
     findings = json.loads(contextrender("doctor", "--json").stdout)["findings"]
     settings = [finding["message"] for finding in findings if finding["check"] == "settings"]
+    states = [finding["state"] for finding in findings if finding["check"] == "settings"]
+    assert states == ["bad", "bad", "note"]
     assert "CONTEXTRENDER_URL is 'foo'" in settings[0]
     assert "http://127.0.0.1:8000" in settings[0]
     assert settings[1].startswith("CONTEXTRENDER_BUDGET must be")

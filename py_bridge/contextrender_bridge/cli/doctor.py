@@ -138,7 +138,8 @@ def check_settings() -> Iterator[CheckResult]:
                 "settings", message, state, "`contextrender config` shows all of them"
             )
     file = config_file()
-    yield CheckResult("settings", str(file) if file.exists() else "environment and defaults")
+    if not invalid:
+        yield CheckResult("settings", str(file) if file.exists() else "environment and defaults")
 
 
 def check_data_folder() -> Iterator[CheckResult]:
