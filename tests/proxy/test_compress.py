@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.client import history_cache
+from contextrender_bridge.proxy import app, memory_release
 
 from tests.proxy.agents import ChatAgent, MessagesAgent, finding
 from tests.proxy.conftest import Setup, Start
@@ -164,3 +166,24 @@ def test_gateway_reports_usage(setup: Setup) -> None:
     until(lambda: any(row["calls_with_usage"] for row in total("total_savings", {})["rows"]))
     assert setup.post("/v1/compress", {**fields, "session": "other"}).status_code == 404
     assert setup.post("/v1/compress", {**fields, "usage": 3}).status_code == 422
+
+
+def test_large_history_is_dropped_after_a_pause(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The proxy forgets its texts, also those in the record of the session's last reply."""
+    for module in (app, history_cache):
+        monkeypatch.setattr(module, "LARGE_CHARACTERS", 1000)
+    cache = setup.proxy.histories.client._core._histories
+    name = uuid.uuid4().hex
+
+    def sizes() -> list[int]:
+        return [cached.items.characters for cached in cache._histories.values()]
+
+    compress(setup, history(setup), session=name, budget=100_000)
+    assert max(sizes()) > 1000
+    monkeypatch.setattr(memory_release, "PAUSE_SECONDS", 0.05)
+    compress(setup, history(setup), session=name, budget=100_000)
+    until(lambda: all(size <= 1000 for size in sizes()), why=sizes)
+    (last,) = [reply for (_, key), reply in setup.proxy._compression._last.items() if key == name]
+    assert last.call.later is None and not last.call.fit.body
