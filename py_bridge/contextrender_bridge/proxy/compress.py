@@ -135,22 +135,21 @@ class Compression:
             headers = [(b"user-agent", client.encode("ascii", "ignore")), *headers]
         call = await self._histories.fit(path, headers, Body(request), dialect, controls)
         fit = await call.rendered(self._histories.deadline)
-        transcript = fit.transcript
-        if call.controls.full_reason or fit.reply is None or fit.plan is None or transcript is None:
-            fields: Json = {"fail_open": fit.failure} if fit.failure else {}
-            if call.controls.full_reason:
-                fields["full_history"] = call.controls.full_reason
-            return {**_report(messages, 0, 0, [], call.session), **fields}, call
+        transcript, full_reason = fit.transcript, call.controls.full_reason
+        if full_reason or fit.reply is None or fit.plan is None or transcript is None:
+            reply = _report(messages, 0, 0, [], call.session)
+            if fit.failure:
+                reply["fail_open"] = fit.failure
+            if full_reason:
+                reply["full_history"] = full_reason
+            return reply, call
         self._remember(controls.token, call.session)
         texts = texts_for(call.session, fit.reply, fit.plan, transcript.messages)
         plan = MessagePlan.full_history(transcript.messages)
         for position, (_, text) in texts.items():
             plan.replace(position, text)
-        compressed = [
-            message
-            for number, message in enumerate(transcript.apply(plan)["messages"])
-            if number not in added
-        ]
+        shown_messages = transcript.apply(plan)["messages"]
+        compressed = [item for n, item in enumerate(shown_messages) if n not in added]
         before = fit.reply["tokens_before"]
         # `tokens_after` lacks the results that are shown beyond the budget: report no saving then.
         after = before if fit.results_beyond_budget else fit.reply["tokens_after"]

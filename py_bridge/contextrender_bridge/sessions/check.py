@@ -3,7 +3,7 @@
 It reads rows and builds no nodes, so it works even on a graph that walkers cannot read.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from contextlib import suppress
 from uuid import UUID
 
@@ -45,17 +45,10 @@ def check_owner(store: Store, owner: UUID, read_problem: ReadProblem) -> Iterato
         store.uuid(id): store.kinds.name(kind)[1]
         for id, kind in store.read("SELECT id, kind FROM nodes WHERE owner = ?", (owner,))
     }
-    sessions = {id for id, name in type_names.items() if name == "Session"}
     quarantine = store.read("SELECT id FROM quarantine WHERE owner = ?", (owner,))
     existing = {owner, *type_names, *_text_ids(quarantine)}
-    dangling: list[Edge] = []
-    query = "SELECT source, kind, target FROM edges WHERE owner = ?"
-    for source_id, kind, target_id in store.read(query, (owner,)):
-        source, target = store.uuid(source_id), store.uuid(target_id)
-        if store.kinds.name(kind)[1] == "HasBranch":
-            sessions.add(source)  # even if its own node is missing
-        if not existing.issuperset((source, target)):
-            dangling.append((source, kind, target))
+    dangling, sessions = _dangling_edges_and_sessions(store, owner, existing)
+    sessions |= {id for id, name in type_names.items() if name == "Session"}
     deletions = {id for id, name in type_names.items() if name == "PendingDeletion"}
     members = {owner, *deletions}
     for deletion in deletions:
@@ -66,13 +59,33 @@ def check_owner(store: Store, owner: UUID, read_problem: ReadProblem) -> Iterato
     # A node may have been written since the nodes were read.
     ends = {source for source, _, _ in dangling} | {target for _, _, target in dangling}
     existing |= existing_ids(store, owner, ends)
-    for source, kind, target in dangling:
+    for edge in dangling:
+        source, kind, target = edge
         if not existing.issuperset((source, target)):
             message = f"an edge {store.kinds.name(kind)[1]} lacks an end"
-            yield StoreFinding("dangling", message, owner, edge=(source, kind, target))
+            yield StoreFinding("dangling", message, owner, edge=edge)
     for id in type_names.keys() - members:
         message = f"{type_names[id]} {id} belongs to no session"
         yield StoreFinding("orphan", message, owner, node=id)
+
+
+def _dangling_edges_and_sessions(
+    store: Store, owner: UUID, existing: Set[UUID]
+) -> tuple[list[Edge], set[UUID]]:
+    """Return a user's edges without an `existing` node at each end, and the sessions with a branch.
+
+    A session's own node may be missing.
+    """
+    dangling: list[Edge] = []
+    sessions: set[UUID] = set()
+    query = "SELECT source, kind, target FROM edges WHERE owner = ?"
+    for source_id, kind, target_id in store.read(query, (owner,)):
+        source, target = store.uuid(source_id), store.uuid(target_id)
+        if store.kinds.name(kind)[1] == "HasBranch":
+            sessions.add(source)
+        if not existing.issuperset((source, target)):
+            dangling.append((source, kind, target))
+    return dangling, sessions
 
 
 def _text_ids(rows: Iterable[tuple[str]]) -> Iterator[UUID]:

@@ -14,7 +14,13 @@ from contextrender_bridge.sessions.ids import ids_of_session, moved_id, session_
 from contextrender_bridge.sessions.session_nodes import count_branches
 from contextrender_bridge.store import rows
 from contextrender_bridge.store.base import Store
-from contextrender_bridge.store.writes import BY_TARGET, INSERT_NODE, UPSERT_EDGE, WriteConflict
+from contextrender_bridge.store.writes import (
+    BY_TARGET,
+    INSERT_NODE,
+    UPSERT_EDGE,
+    Statement,
+    WriteConflict,
+)
 
 MAX_KEY_LENGTH: Final = 150
 LOCK_UNCHANGED: Final = (
@@ -38,7 +44,6 @@ def set_aside(store: Store, owner: UUID, key: str, damage: str) -> str:
     old_id, new_id = session_id_of(owner, key), session_id_of(owner, name)
     session_kind = store.kinds.number("nodes.session", "Session")
     owns_kind = store.kinds.number("nodes.edges", "Owns")
-    link_kind = store.kinds.number("nodes.edges", "HasShareLink")
     node_ids = store.ids_between(owner, *ids_of_session(old_id))
     part_ids = {id for id in node_ids if id != old_id}
     first_row = [(owner, id, rev, data) for id, rev, _, data in store.nodes(owner, node_ids[:1])]
@@ -46,13 +51,7 @@ def set_aside(store: Store, owner: UUID, key: str, damage: str) -> str:
     fields = _complete_fields(stored_fields, count_branches(part_ids))
     fields |= {"key": name, "damage": damage}
     row = rows.pack(rows.encode(fields))
-    node_moves = [(moved_id(id, new_id), owner, id) for id in part_ids]
-    # Edges are moved at both ends, also at an end whose node is missing.
-    end_ids = part_ids | _ends_between(store, owner, *ids_of_session(old_id))
-    end_moves = [(moved_id(id, new_id), owner, id) for id in end_ids - {old_id}]
-    end_moves.append((new_id, owner, old_id))
-    # Only the edges to share links keep their source, because links are not moved.
-    source_moves = [(*move, link_kind) for move in end_moves]
+    moves = _moves(store, owner, old_id, new_id, part_ids)
     with store.transaction() as cursor:
         # Of two requests, the one that finds the first row unchanged moves all rows.
         if not first_row or store.run(cursor, (LOCK_UNCHANGED, first_row)) != [1]:
@@ -64,12 +63,27 @@ def set_aside(store: Store, owner: UUID, key: str, damage: str) -> str:
             cursor,
             (DELETE_NODE, [(owner, old_id)]),
             (INSERT_NODE, [(owner, new_id, session_kind, fields["created_at"], row)]),
-            (MOVE_NODE, node_moves),
-            (MOVE_SOURCE, source_moves),
-            (MOVE_TARGET, end_moves),
+            *moves,
             (UPSERT_EDGE, [(owner, owner, owns_kind, new_id, None)]),
         )
     return name
+
+
+def _moves(
+    store: Store, owner: UUID, old_id: UUID, new_id: UUID, part_ids: set[UUID]
+) -> list[Statement]:
+    """Return the statements that give a session's parts, and the ends of its edges, new ids.
+
+    Edges are moved at both ends, also at an end whose node is missing. Only the edges to share
+    links keep their source, because links are not moved.
+    """
+    link_kind = store.kinds.number("nodes.edges", "HasShareLink")
+    node_moves = [(moved_id(id, new_id), owner, id) for id in part_ids]
+    end_ids = part_ids | _ends_between(store, owner, *ids_of_session(old_id))
+    end_moves = [(moved_id(id, new_id), owner, id) for id in end_ids - {old_id}]
+    end_moves.append((new_id, owner, old_id))
+    source_moves = [(*move, link_kind) for move in end_moves]
+    return [(MOVE_NODE, node_moves), (MOVE_SOURCE, source_moves), (MOVE_TARGET, end_moves)]
 
 
 def _ends_between(store: Store, owner: UUID, first: UUID, last: UUID) -> set[UUID]:

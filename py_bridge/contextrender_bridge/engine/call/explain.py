@@ -83,24 +83,16 @@ class ResultDecisions:
         free_tokens = self._free_tokens_after
         if policy_reason:
             rank_note = self.rebuild.rank_note(result) if self.rebuild else ""
-            return ResultDecision(
-                "omitted", None, policy_reason + rank_note, remaining_tokens=free_tokens[-1]
-            )
+            return ResultDecision("omitted", None, policy_reason + rank_note, free_tokens[-1])
         cost = int(view.costs[result])
+        last_count = len(free_tokens) - 1
+        if cost <= free_tokens[last_count]:  # it fits even after all selected results
+            return ResultDecision("omitted", None, KEPT_FREE, free_tokens[last_count], last_count)
         # The free tokens only fall, so bisection finds the first count of selected results after
         # which this result no longer fits.
-        selected_count = bisect_left(free_tokens, True, key=lambda tokens: cost > tokens)
-        if selected_count < len(free_tokens):
-            reason = NO_ROOM if selected_count else TOO_LARGE
-        else:  # it fits even after all selected results
-            reason, selected_count = KEPT_FREE, len(free_tokens) - 1
-        return ResultDecision(
-            "omitted",
-            None,
-            reason,
-            remaining_tokens=free_tokens[selected_count],
-            selected_count=selected_count,
-        )
+        count = bisect_left(free_tokens, True, key=lambda tokens: cost > tokens)
+        reason = NO_ROOM if count else TOO_LARGE
+        return ResultDecision("omitted", None, reason, free_tokens[count], count)
 
     @cached_property
     def rebuild(self) -> LastRebuild | None:
@@ -196,18 +188,18 @@ def explain_results(
     if numbers is None:
         numbers = range(len(results))
     uses_by_result = _use_rows(history, set(numbers))
-    rendered_decisions, has_pins = ResultDecisions(rendered), bool(view.pins)
-    rebuild = rendered_decisions.rebuild if decisions is None else None
+    decisions_now = ResultDecisions(rendered)
+    rebuild = decisions_now.rebuild if decisions is None else None
     rows: list[ResultRow] = []
     for result in numbers:
         relevance = usefulness = score = None
         if scores:
-            usefulness, score = float(scores.usefulness[result]), float(scores.score[result])
-            relevance = None if scores.relevance is None else float(scores.relevance[result])
+            relevance, usefulness, score = scores.of(result)
         elif rebuild:
             score = rebuild.score(result)
         edits = history.edits_since(result, len(history))
-        tool, uses = history.names.get(results.event[result], ""), uses_by_result.get(result, [])
+        tool = history.names.get(results.event[result], "")
+        uses = uses_by_result.get(result, [])
         rows.append(
             ResultRow(
                 position=results.message[result],
@@ -220,10 +212,8 @@ def explain_results(
                 score=score,
                 tokens=results.tokens[result],
                 cost=int(view.costs[result]),
-                decision=(
-                    rendered_decisions.of(result) if decisions is None else decisions[result]
-                ),
-                pinned=has_pins and view.pins.names(tool, results.call_id[result]),
+                decision=decisions_now.of(result) if decisions is None else decisions[result],
+                pinned=view.pins.names(tool, results.call_id[result]),
                 edited_at=history.turns[edits[0].position] if edits else None,
                 uses=uses,
             )

@@ -112,14 +112,19 @@ def read_calls(
         if type(position) is not int or not max(fork, 1) <= position <= len(event_kinds):
             raise InvalidRequest(f"{field_path}.calls must each have a position within the branch")
         call = _call(item, position, field_path)
-        edges = [*(call.edges.edges if call.edges else ()), *call.miss_edges]
-        kinds_before = all_kinds[: events_before[position]]
-        has_results = call.record.result_count <= kinds_before.count(RESULT_KIND)
-        if not has_results or not all(_leads_to(edge, kinds_before) for edge in edges):
+        if not _refers_only_to(all_kinds[: events_before[position]], call):
             raise InvalidRequest(f"{field_path}.calls refer to a result that was not there yet")
         if calls.setdefault((position, call.repeated), call) is not call:
             raise InvalidRequest(f"{field_path}.calls must each have a position of their own")
     return [calls[key] for key in sorted(calls)]
+
+
+def _refers_only_to(kinds_before: str, call: ExportedCall) -> bool:
+    """Return whether a call refers only to the events before it, of which these are the kinds."""
+    if call.record.result_count > kinds_before.count(RESULT_KIND):
+        return False
+    edges = [*(call.edges.edges if call.edges else ()), *call.miss_edges]
+    return all(_leads_to(edge, kinds_before) for edge in edges)
 
 
 def _call(call: Mapping[str, Any], position: int, field_path: str) -> ExportedCall:

@@ -181,15 +181,11 @@ def describe_omitted_lines(text: str, spans: Sequence[Span], tool: str, argument
     if not all_gaps:
         return ""
     gaps = sorted(sorted(all_gaps, key=_line_count, reverse=True)[:MAX_RANGES])
-    shown_numbers = [(_number(lines[first - 1]), _number(lines[last - 1])) for first, last in gaps]
-    numbered = [
-        (first, last) for first, last in shown_numbers if first is not None and last is not None
-    ]
-    has_numbers = len(numbered) == len(gaps)
-    ranges = numbered if has_numbers else gaps
+    numbered_gaps = _in_shown_numbers(gaps, lines)
+    ranges = numbered_gaps or gaps
     description = "lines " + ", ".join(f"{first}-{last}" for first, last in ranges)
     description += " and others" if len(all_gaps) > len(gaps) else ""
-    if READERS.search(tool) is None or not has_numbers:
+    if READERS.search(tool) is None or not numbered_gaps:
         return description
     first, _ = max(ranges, key=_line_count)
     return f"{description} (read on with {_offset_name(arguments)} {first})"
@@ -212,6 +208,17 @@ def _lines_of(text: str, gap: Span) -> Span:
     """Return the numbers of the first and the last line of a gap, from 1."""
     start, end = gap
     return text.count("\n", 0, start) + 1, text.count("\n", 0, end - 1) + 1
+
+
+def _in_shown_numbers(gaps: Sequence[Span], lines: Sequence[str]) -> list[Span]:
+    """Return the gaps in the numbers that the lines begin with, or nothing if one has none."""
+    numbered_gaps: list[Span] = []
+    for first, last in gaps:
+        first_number, last_number = _number(lines[first - 1]), _number(lines[last - 1])
+        if first_number is None or last_number is None:
+            return []
+        numbered_gaps.append((first_number, last_number))
+    return numbered_gaps
 
 
 def _number(line: str) -> int | None:

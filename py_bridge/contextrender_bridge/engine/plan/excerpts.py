@@ -141,7 +141,16 @@ class ExcerptBuilder:
             for segment in all_segments:
                 self._mark_visible(segment)
             return all_segments
+        return self._select_best_fitting(first, gains, limit)
+
+    def _select_best_fitting(self, first: int, gains: Floats, limit: float) -> list[int]:
+        """Return the segments with the largest gains that fit `limit` tokens, in order.
+
+        `gains` has the gains of the segments from `first` on. The tokens of the returned segments
+        count as visible.
+        """
         segments: list[int] = []
+        sizes = self._tracking.segment_tokens.values
         misfits = 0
         for segment in self._best_first(first, gains):
             tokens = int(sizes[segment]) + self._gap_tokens  # the gap before it

@@ -118,21 +118,31 @@ class Relevance:
         query. The other part is the latest user and assistant messages (docs/method.md, Relevance).
         """
         share = self.task_share if task_share is None else task_share
-        history, table, embedder = self.history, self.history.vectors, self.embedder()
-        result_count = len(history.results.message)
-        table.use_model(embedder.name)
-        new_results = table.missing_vectors(result_count)
-        task_vector = table.task if history.first_user >= 0 else None
-        task_text = self._text(history.first_user) if task_vector is None else ""
-        task_texts = [task_text[:TASK_CHARACTERS]] if task_vector is None else []
-        result_texts = [self._text(history.results.message[result]) for result in new_results]
-        cut_texts = [text[:RESULT_CHARACTERS] for text in result_texts]
+        result_count = len(self.history.results.message)
         try:
-            texts = [self._latest_text(), *task_texts, *cut_texts]
-            vectors, is_first_request = embed_once(embedder, texts)
+            task_vector, latest_vector = self._embed_missing(result_count)
         except EmbeddingUnavailable as error:
             self.warning = f"relevance is 0: {error}"
             return np.zeros(result_count)
+        query = unit(share * task_vector + (1 - share) * latest_vector)
+        return np.maximum(cosines(self.history.vectors.matrix(result_count), query), 0.0)
+
+    def _embed_missing(self, result_count: int) -> tuple[Vector, Vector]:
+        """Return the vectors of the task and of the latest messages.
+
+        One request embeds the latest messages, and the task and the results that have no vector
+        yet. The new vectors are put into the history's table.
+        """
+        history, table, embedder = self.history, self.history.vectors, self.embedder()
+        table.use_model(embedder.name)
+        new_results = table.missing_vectors(result_count)
+        result_texts = [self._text(history.results.message[result]) for result in new_results]
+        cut_texts = [text[:RESULT_CHARACTERS] for text in result_texts]
+        task_vector = table.task if history.first_user >= 0 else None
+        task_text = self._text(history.first_user) if task_vector is None else ""
+        task_texts = [task_text[:TASK_CHARACTERS]] if task_vector is None else []
+        texts = [self._latest_text(), *task_texts, *cut_texts]
+        vectors, is_first_request = embed_once(embedder, texts)
         self.embedded = True
         if is_first_request:  # others that wait for the same vectors cost no tokens
             self.embedded_tokens += self._tokens(new_results, result_texts, task_text)
@@ -145,8 +155,7 @@ class Relevance:
             table.put(result, vector)
             table.unsaved.add(result)
             self.new_vectors[result] = vector
-        query = unit(share * task_vector + (1 - share) * latest_vector)
-        return np.maximum(cosines(table.matrix(result_count), query), 0.0)
+        return task_vector, latest_vector
 
     def _tokens(self, results: Sequence[int], texts: Sequence[str], task: str) -> int:
         """Return about how many tokens were embedded: the latest messages, the task, results."""

@@ -141,23 +141,26 @@ class SelectionBuilder:
                 del self.segments[result], new_excerpts[result]
                 self.complete.append(result)
         excerpts = self.fixed_excerpts | new_excerpts
-        tokens = sum(self.costs[result] for result in self.complete)
-        tokens += sum(
+        self.used_tokens = sum(self.costs[result] for result in self.complete)
+        self.used_tokens += sum(
             self.call_tokens[result] + excerpt.tokens for result, excerpt in excerpts.items()
         )
-        tokens += sum(text.tokens for text in self.restored.values())
-        while tokens > self.free_tokens and self.segments:
-            result = next(reversed(self.segments))
-            tokens -= excerpts.pop(result).tokens
-            self.segments[result].pop()
-            if self.segments[result]:
-                excerpts[result] = self._excerpt(result)
-                tokens += excerpts[result].tokens
-            else:
-                tokens -= self.call_tokens[result]
-                del self.segments[result]
-        self.used_tokens = tokens
+        self.used_tokens += sum(text.tokens for text in self.restored.values())
+        while self.remaining_tokens < 0 and self.segments:
+            self._drop_last_segment(excerpts)
         return excerpts
+
+    def _drop_last_segment(self, excerpts: dict[int, Substitute]) -> None:
+        """Drop the last segment of the last excerpt, and the excerpt if that was its only one."""
+        result = next(reversed(self.segments))
+        self.used_tokens -= excerpts.pop(result).tokens
+        self.segments[result].pop()
+        if self.segments[result]:
+            excerpts[result] = self._excerpt(result)
+            self.used_tokens += excerpts[result].tokens
+        else:
+            self.used_tokens -= self.call_tokens[result]
+            del self.segments[result]
 
     def _excerpt(self, result: int) -> Substitute:
         return excerpt_of(self.context, result, self.segments[result])

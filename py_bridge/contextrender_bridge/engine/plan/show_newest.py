@@ -33,12 +33,15 @@ def show_newest(context: CallContext, selection: Selection) -> Selection:
     in_part.sort(key=lambda result: (context.sizes[result], result))
     complete_tokens = sum(int(context.sizes[r]) for r in context.newest if r in selection.complete)
     limit = min(NEWEST_TOKENS - complete_tokens, _free_tokens(context, selection))
-    summed_sizes = np.cumsum(context.sizes[in_part])
-    fitting_count = int(np.searchsorted(summed_sizes, limit, side="right"))
-    complete, larger = in_part[:fitting_count], in_part[fitting_count:]
-    limit -= int(summed_sizes[fitting_count - 1]) if fitting_count else 0
+    complete: list[int] = []
+    for result in in_part:
+        size = int(context.sizes[result])
+        if size > limit:
+            break
+        complete.append(result)
+        limit -= size
     beginnings: dict[int, Substitute] = {}
-    for result in larger:
+    for result in in_part[len(complete) :]:
         beginning = _beginning(context, result)
         extra_tokens = beginning.tokens - excerpts[result].tokens
         if 0 < extra_tokens <= limit:

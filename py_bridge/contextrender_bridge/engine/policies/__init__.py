@@ -42,27 +42,29 @@ def contextrender(view: PolicyInput) -> Selection:
     budget = view.budget_for_results
     limit, is_oversized = view.substitute_limit, view.oversized
     may_be_substituted = view.eligible & is_oversized & (limit > 0)
-    is_candidate = (view.eligible & ~is_oversized) | (may_be_substituted & (view.ages == 1))
+    may_be_complete = view.eligible & ~is_oversized
+    is_candidate = may_be_complete | (may_be_substituted & (view.ages == 1))
     costs = np.where(is_oversized, call_tokens + limit, view.costs)
     costs = np.where(is_candidate, costs, budget + 1)  # so that others never fit
     cosines_to = partial(cosines_among, view.vectors())
     greedy = select_greedily(usefulness, costs, budget, cosines_to, parameters.redundancy_penalty)
 
-    limits = {result: limit for result in greedy.selected if is_oversized[result]}
+    substituted = [result for result in greedy.selected if is_oversized[result]]
+    complete = [result for result in greedy.selected if not is_oversized[result]]
     remaining_tokens = budget - greedy.tokens
     older = np.flatnonzero(may_be_substituted & (view.ages > 1)).tolist()
     for result in sorted(older, key=lambda r: (-usefulness[r], r)):
         cost = limit + int(call_tokens[result])
         if cost <= remaining_tokens:
-            limits[result] = limit
+            substituted.append(result)
             remaining_tokens -= cost
     return Selection(
         len(view.history),
         view.retained_text,
-        tuple(result for result in greedy.selected if not is_oversized[result]),
-        limits=limits,
+        tuple(complete),
+        limits=dict.fromkeys(substituted, limit),
         scores=ScoreTable(relevance, usefulness, greedy.scores),
-        order=tuple(dict.fromkeys([*greedy.selected, *limits])),
+        order=tuple(dict.fromkeys([*greedy.selected, *substituted])),
     )
 
 
