@@ -139,17 +139,12 @@ class Proxy:
             raise InvalidRequest(f"The header {name} has no such value.") from None
         if not controls.has_user:
             controls = replace(controls, token=bearer(headers))
-        if target.path in (COMPRESS, COMPACT):
-            if request.method != "POST":
-                raise InvalidRequest("Use POST here.", code="wrong_method", status=405)
-            body = json_body(headers, raw)
-            if body is None:
-                sentence = "The body must be a JSON object."
-                raise InvalidRequest(sentence, code="invalid_json", status=400)
-            if target.path == COMPACT:
-                reply = await compact(self.histories.client, target.session, body, controls)
-            else:
-                reply = await self._compression.compress(target.session, headers, body, controls)
+        if target.path == COMPRESS:
+            body = _posted_fields(request, raw)
+            reply = await self._compression.compress(target.session, headers, body, controls)
+        elif target.path == COMPACT:
+            body = _posted_fields(request, raw)
+            reply = await compact(self.histories.client, target.session, body, controls)
         else:
             reply = await self._compression.retrieve(target.path[len(RETRIEVE) :], controls)
         await send_json(send, wire.dumps(reply))
@@ -157,20 +152,6 @@ class Proxy:
     async def _forward(self, request: Request, receive: Receive, send: Send) -> None:
         """Forward a request that is no model call, with its body in pieces as it arrives."""
         body_sent = asyncio.Event()
-
-        async def body() -> AsyncIterator[bytes]:
-            """Yield the pieces of the request's body. Set `body_sent` after the last one.
-
-            Raise ClientDisconnected if the client closes the connection before.
-            """
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientDisconnected
-                yield message.get("body", b"")
-                if not message.get("more_body"):
-                    body_sent.set()
-                    return
 
         async def receive_after_body() -> Any:
             await body_sent.wait()
@@ -182,11 +163,38 @@ class Proxy:
             onward.append((b"content-length", length.encode()))
         has_body = length not in ("", "0") or first(request.headers, b"transfer-encoding")
         if has_body:
-            work = pass_on(self.http, method, url, onward, body(), send, [])
+            body = _body_pieces(receive, body_sent)
+            work = pass_on(self.http, method, url, onward, body, send, [])
             await while_connected(receive_after_body, work)
         else:
             await read_body(receive)
             await while_connected(receive, pass_on(self.http, method, url, onward, b"", send, []))
+
+
+async def _body_pieces(receive: Receive, body_sent: asyncio.Event) -> AsyncIterator[bytes]:
+    """Yield the pieces of a request's body. Set `body_sent` after the last one.
+
+    Raise ClientDisconnected if the client closes the connection before.
+    """
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnected
+        yield message.get("body", b"")
+        if not message.get("more_body"):
+            body_sent.set()
+            return
+
+
+def _posted_fields(request: Request, raw: bytes) -> dict[str, Any]:
+    """Return the JSON object in a POST request. Raise InvalidRequest for any other request."""
+    if request.method != "POST":
+        raise InvalidRequest("Use POST here.", code="wrong_method", status=405)
+    body = json_body(request.headers, raw)
+    if body is None:
+        sentence = "The body must be a JSON object."
+        raise InvalidRequest(sentence, code="invalid_json", status=400)
+    return body
 
 
 def trust_own_programs(secret: str = "") -> Trust:

@@ -52,15 +52,7 @@ async def compact(
     messages = _read_messages(body.get("messages"))
     field = body.get("session")
     name = field if isinstance(field, str) else path
-    # The headers of this request name no session, so an empty list stands in for them.
-    session = session_of(name, [], messages)
-    if not given_name(name, []):
-        # `session` is now a name made from the messages. The service returns the session that it
-        # stores with these messages, which may have another name.
-        history_key = history_key_of(messages)
-        session = await client.find_session(
-            session, messages, token=controls.token, history_key=history_key
-        )
+    session = await _session_key(client, name, messages, controls.token)
     fields = {name: body[name] for name in OPTIONS if name in body} | {"session": session}
     continued = find_continued(messages)
     if continued:
@@ -74,6 +66,19 @@ async def compact(
             if error.code not in RECORDED_ELSEWHERE:
                 raise
     return await client.call("compact", {**fields, "messages": messages}, controls.token)
+
+
+async def _session_key(
+    client: AsyncContextRender, name: str, messages: list[Json], token: str | None
+) -> str:
+    """Return the session that a request names or, without a name, the one with its messages."""
+    # The headers of this request name no session, so an empty list stands in for them.
+    session = session_of(name, [], messages)
+    if given_name(name, []):
+        return session
+    # `session` is a name made from the messages. The service may store them under another name.
+    history_key = history_key_of(messages)
+    return await client.find_session(session, messages, token=token, history_key=history_key)
 
 
 def find_continued(messages: Sequence[Json]) -> ContinuedHistory | None:

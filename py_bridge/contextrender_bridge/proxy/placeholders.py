@@ -58,13 +58,7 @@ def with_calls(messages: list[Any]) -> tuple[set[int], list[Any]]:
     Some guardrails send results without the assistant messages that called the tools. Also return
     the positions of the added messages, first.
     """
-    call_ids = {
-        str(call.get("id"))
-        for message in messages
-        if isinstance(message, Mapping) and isinstance(message.get("tool_calls"), list)
-        for call in message["tool_calls"]
-        if isinstance(call, Mapping)
-    }
+    call_ids = _call_ids(messages)
     added: set[int] = set()
     completed: list[Any] = []
     for message in messages:
@@ -76,6 +70,16 @@ def with_calls(messages: list[Any]) -> tuple[set[int], list[Any]]:
             completed.append({"role": "assistant", "content": None, "tool_calls": [call]})
         completed.append(message)
     return added, completed
+
+
+def _call_ids(messages: list[Any]) -> set[str]:
+    """Return the ids of the messages' tool calls. Skip what has not the format of a call."""
+    call_ids: set[str] = set()
+    for message in messages:
+        calls = message.get("tool_calls") if isinstance(message, Mapping) else None
+        if isinstance(calls, list):
+            call_ids.update(str(call.get("id")) for call in calls if isinstance(call, Mapping))
+    return call_ids
 
 
 def has_blocks(messages: list[Any]) -> bool:

@@ -65,7 +65,7 @@ class ReplyStart:
 
         Raise Unavailable if the connection fails before the first byte, or within an error.
         """
-        kind = self.response.headers.get("content-type", "")
+        streams = "event-stream" in self.response.headers.get("content-type", "")
         is_error = self.response.status_code >= ERROR
         try:
             while len(self._text) < LONGEST_ERROR:
@@ -76,14 +76,14 @@ class ReplyStart:
                 self._text += self._decoder.feed(chunk)
                 # A body that cannot be decoded is passed on as an answer.
                 is_unreadable = not self._text
-                if not is_error and (is_unreadable or self._has_content("event-stream" in kind)):
+                if not is_error and (is_unreadable or self._has_content(streams)):
                     return self
         except httpx.HTTPError as error:
             if self.chunks and not is_error:
                 return self
-            late = isinstance(error, httpx.ReadTimeout)
-            raise Unavailable(type(error).__name__, is_late=late) from error
-        self.refusal = self._read_refusal(is_error=is_error, streams="event-stream" in kind)
+            is_late = isinstance(error, httpx.ReadTimeout)
+            raise Unavailable(type(error).__name__, is_late=is_late) from error
+        self.refusal = self._read_refusal(is_error=is_error, streams=streams)
         return self
 
     def _read_refusal(self, *, is_error: bool, streams: bool) -> Refusal | None:
@@ -177,11 +177,10 @@ def _has_text(fields: Json) -> bool:
         parts = [fields.get("content_block") or fields.get("delta")]
     else:
         return not fields.keys() & {"code", "detail", "base_resp"}
-    values = [
-        part[name]
-        for part in parts
-        if isinstance(part, dict)
-        for name in part
-        if name not in ("role", "type")
-    ]
+    return any(_is_text_part(part) for part in parts if isinstance(part, dict))
+
+
+def _is_text_part(part: Json) -> bool:
+    """Return whether a part has a value that is no role, type or reason of a failure."""
+    values = [value for name, value in part.items() if name not in ("role", "type")]
     return any(value and value not in _FAILED_ENDS for value in values)

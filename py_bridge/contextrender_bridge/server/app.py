@@ -173,9 +173,7 @@ class Service:
         # A walker signs the share links that it makes with its caller's key.
         SIGNER.set(self.accounts.signer(caller))
         if self._reads_agents_files(name):
-            is_embedded = isinstance(self.runtime.store, SqliteStore)
-            is_local_user = caller.name == LOCAL_USER and caller.only_session is None
-            IS_OWN_MACHINE.set(IS_OWN_MACHINE.get() and is_embedded and is_local_user)
+            IS_OWN_MACHINE.set(IS_OWN_MACHINE.get() and self._is_owner_of_machine(caller))
         run = WalkerRun(
             name,
             read_fields,
@@ -195,6 +193,11 @@ class Service:
     def _reads_agents_files(self, name: str) -> bool:
         """Return whether a walker may read agents' files, for the owner of the machine."""
         return getattr(self.runtime.walkers.get(name), "reads_agents_files", False)
+
+    def _is_owner_of_machine(self, caller: Caller) -> bool:
+        """Return whether a caller is the local user of a SQLite store, without a share link."""
+        is_local_user = caller.name == LOCAL_USER and caller.only_session is None
+        return is_local_user and isinstance(self.runtime.store, SqliteStore)
 
     def _redact(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         return self._redaction.redact(fields) if self._redaction else fields

@@ -3,7 +3,7 @@
 It reads rows and builds no nodes, so it works even on a graph that walkers cannot read.
 """
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from uuid import UUID
 
@@ -70,7 +70,7 @@ def check_owner(store: Store, owner: UUID, read_problem: ReadProblem) -> Iterato
 
 
 def _dangling_edges_and_sessions(
-    store: Store, owner: UUID, existing: Set[UUID]
+    store: Store, owner: UUID, existing: set[UUID]
 ) -> tuple[list[Edge], set[UUID]]:
     """Return a user's edges without an `existing` node at each end, and the sessions with a branch.
 

@@ -89,36 +89,44 @@ class NodeCheck:
         first corrupted or missing one to `intact`.
         """
         digest_before = self._digest_before(info)
-        intact_count, message_events = self._intact_before(info), list[Fields]()
-        # The step after the last event completes the last message.
-        for event in range(info.fork_events, info.events + 1):
-            fields = self._event_fields(info, event)
-            is_missing = fields is None and event < info.events
-            position = message_events[0]["position"] if message_events else None
-            # A missing event, the next message's event and the branch's end complete a message.
-            is_complete = fields is None or fields["position"] != position
-            if message_events and is_complete:
-                if digest_before is not None and not is_intact(message_events, digest_before):
-                    # A missing event may belong to this message. Then only the event is reported.
-                    if not is_missing:
-                        message = f"message {position} of branch {info.number}"
-                        yield self.finding("corrupted", message)
-                    intact_count = min(intact_count, event - len(message_events))
-                digest_before = message_events[0]["digest"]
-                message_events = []
-            if is_missing:
+        intact_count = self._intact_before(info)
+        event = info.fork_events  # the next one to check
+        while event < info.events:
+            message_events = self._message_events(info, event)
+            if not message_events:
                 yield self.finding("missing", f"event {event} of branch {info.number}")
                 digest_before = None
                 intact_count = min(intact_count, event)
-            elif fields is not None:
-                message_events.append(fields)
+                event += 1
+                continue
+            end = event + len(message_events)
+            if digest_before is not None and not is_intact(message_events, digest_before):
+                # If the next event is missing, it may belong to this message. Then only the event
+                # is reported.
+                if end == info.events or self._event_fields(info, end):
+                    message = f"message {message_events[0]['position']} of branch {info.number}"
+                    yield self.finding("corrupted", message)
+                intact_count = min(intact_count, event)
+            digest_before = message_events[0]["digest"]
+            event = end
         self.intact.append(min(intact_count, info.events))
 
+    def _message_events(self, info: BranchInfo, first: int) -> list[Fields]:
+        """Return the fields of a message's events from event `first` on, up to a missing one."""
+        message_events: list[Fields] = []
+        for event in range(first, info.events):
+            fields = self._event_fields(info, event)
+            if fields is None:
+                break
+            if message_events and fields["position"] != message_events[0]["position"]:
+                break
+            message_events.append(fields)
+        return message_events
+
     def _event_fields(self, info: BranchInfo, event: int) -> Fields | None:
-        """Return an event's fields; None if it is missing, corrupted or after the branch's last."""
+        """Return the fields of a branch's event; None if it is missing or corrupted."""
         fields = self.readable.get(event_id(self.session, info.number, event))
-        is_stored = event < info.events and fields is not None and is_event(fields, event)
-        return fields if is_stored else None
+        return fields if fields is not None and is_event(fields, event) else None
 
     def event_ids_of(self, info: BranchInfo) -> list[UUID] | None:
         """Return the ids of a branch's events, including the events before its fork.

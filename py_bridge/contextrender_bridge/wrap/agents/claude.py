@@ -71,11 +71,7 @@ class Claude(Agent):
         command = first_command(words)
         if asks_help_or_version(words, "-v") or command in COMMANDS_WITHOUT_CALLS.split():
             return run_unchanged(request)
-        if outside_options := OUTSIDE_OPTIONS & set(words):
-            raise CommandError(
-                f"`claude {min(outside_options)}` runs outside this terminal, so wrap cannot "
-                "redirect it. Run it without that option, or without wrap."
-            )
+        _refuse_outside_options(words)
         user_settings = _user_settings(request)
         managed = read_json(self._managed)
         environment = {"env": dict(request.environment)}
@@ -87,13 +83,8 @@ class Claude(Agent):
                 "cannot redirect Claude Code."
             )
         provider_url = _variable(layers, URL_VARIABLE) or PROVIDER_URL
-        settings = {
-            **user_settings,
-            "env": {
-                **user_settings.get("env", {}),
-                URL_VARIABLE: routes.route_to(with_version(provider_url)),
-            },
-        }
+        route = routes.route_to(with_version(provider_url))
+        settings = {**user_settings, "env": {**user_settings.get("env", {}), URL_VARIABLE: route}}
         result = Redirect([])
         if not _variable(layers, TOOL_SEARCH_VARIABLE):
             # Claude Code disables the tool search for every address except Anthropic's own.
@@ -108,6 +99,15 @@ class Claude(Agent):
         if provider_url.rstrip("/") != PROVIDER_URL:
             result.notes.append(f"Claude Code keeps using its configured gateway: {provider_url}")
         return result
+
+
+def _refuse_outside_options(words: Sequence[str]) -> None:
+    """Raise CommandError if an option runs Claude Code outside this terminal."""
+    if outside_options := OUTSIDE_OPTIONS & set(words):
+        raise CommandError(
+            f"`claude {min(outside_options)}` runs outside this terminal, so wrap cannot "
+            "redirect it. Run it without that option, or without wrap."
+        )
 
 
 def _add_recall_tool(result: Redirect, settings: Json, routes: ProviderRoutes) -> None:

@@ -59,12 +59,7 @@ class OpenClaw(Agent):
         providers: dict[str, Json] = config.get("models", {}).get("providers", {})
         if not providers:
             raise CommandError(f"{user_file} has no models.providers with the provider's address.")
-        redirected: dict[str, Json] = {}
-        for name, provider in providers.items():
-            base, api = str(provider.get("baseUrl") or ""), provider.get("api")
-            if base and api in SUPPORTED_APIS:
-                route = routes.route_with_version(base, messages=api == MESSAGES)
-                redirected[name] = {"baseUrl": route}
+        redirected = _redirect_providers(providers, routes)
         _check_model(config, redirected, user_file)
         overlay_file = user_file.with_name(f"{PREFIX}{os.getpid()}-{started_at(os.getpid())}.json")
         overlay_config: Json = {
@@ -80,6 +75,17 @@ class OpenClaw(Agent):
             result.environment[TOKEN] = routes.token
         result.files[overlay_file] = json.dumps(overlay_config)
         return result
+
+
+def _redirect_providers(providers: dict[str, Json], routes: ProviderRoutes) -> dict[str, Json]:
+    """Return the settings that give each provider with a supported API a route."""
+    redirected: dict[str, Json] = {}
+    for name, provider in providers.items():
+        base, api = str(provider.get("baseUrl") or ""), provider.get("api")
+        if base and api in SUPPORTED_APIS:
+            route = routes.route_with_version(base, messages=api == MESSAGES)
+            redirected[name] = {"baseUrl": route}
+    return redirected
 
 
 def remove_stale_files(folder: Path) -> None:

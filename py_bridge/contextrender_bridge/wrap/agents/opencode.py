@@ -61,19 +61,15 @@ class OpenCode(Agent):
             return run_unchanged(request)
         inline_config = parse_json(request.get(INLINE_CONFIG), INLINE_CONFIG)
         configured_model, providers = _model_and_providers([*_config_files(request), inline_config])
-        model = value_of(words, "--model", "-m") or configured_model
-        result = Redirect(list(words))
         redirected: Json = {}
         for name in sorted({*KNOWN_ADDRESSES, *providers}):
             if base := _address(name, providers.get(name, {}), request):
                 redirected[name] = {"options": {"baseURL": f"{routes.route_to(base)}/v1"}}
-        provider = model.partition("/")[0]
-        if provider and provider not in redirected:
-            raise CommandError(
-                f"wrap knows no address of the provider {provider} of opencode's model {model}. "
-                f"Set provider.{provider}.options.baseURL in opencode's configuration."
-            )
-        if not provider:
+        result = Redirect(list(words))
+        model = value_of(words, "--model", "-m") or configured_model
+        if provider := model.partition("/")[0]:
+            _check_provider(provider, model, redirected)
+        else:
             result.notes.append(f"wrap redirects only these providers: {', '.join(redirected)}")
         overlay: Json = {"provider": redirected}
         if routes.serves_recall:
@@ -82,6 +78,15 @@ class OpenCode(Agent):
             overlay["mcp"] = {MCP_NAME: {**server, "oauth": False, "enabled": True}}
         result.environment[INLINE_CONFIG] = json.dumps(merge(inline_config, overlay))
         return result
+
+
+def _check_provider(provider: str, model: str, redirected: Json) -> None:
+    """Raise CommandError if the provider of the agent's model has no route."""
+    if provider not in redirected:
+        raise CommandError(
+            f"wrap knows no address of the provider {provider} of opencode's model {model}. "
+            f"Set provider.{provider}.options.baseURL in opencode's configuration."
+        )
 
 
 def _model_and_providers(layers: Sequence[Json]) -> tuple[str, Json]:
