@@ -3,7 +3,7 @@
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
@@ -56,6 +56,17 @@ def curve(runs: Sequence[RunScore], bootstrap: Bootstrap, rule: str) -> str:
     smallest, largest = cases[0].size, cases[-1].size
     budgets = smallest if smallest == largest else f"{smallest} to {largest}"
     caption = f"Cost against visible values, budgets {budgets}"
+    svg = _draw_lines(points_by_policy, f"{BY_NAME[cost_figure].title}, %", caption)
+    return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def _draw_lines(
+    points_by_policy: Mapping[str, Sequence[tuple[float, float]]], cost_title: str, caption: str
+) -> str:
+    """Return an SVG element with a line for each policy, which goes through its points.
+
+    A point has a cost and a share of turns, both in percent.
+    """
     with mpl.rc_context(STYLE):
         canvas = Canvas(figsize=(7.6, 4.2), layout="constrained")
         axes = canvas.add_subplot()
@@ -64,7 +75,7 @@ def curve(runs: Sequence[RunScore], bootstrap: Bootstrap, rule: str) -> str:
             marker = MARKERS[number % len(MARKERS)]
             axes.plot(costs, shares, label=name, color=_colour(name, number), marker=marker)
         axes.axvline(100, color="grey", linestyle=":")
-        axes.set_xlabel(f"{BY_NAME[cost_figure].title}, %")
+        axes.set_xlabel(cost_title)
         axes.set_ylabel("turns with all values visible, %")
         axes.set_ylim(max(0, 10 * math.floor(axes.get_ylim()[0] / 10)), 102)
         axes.set_title(caption, fontsize=10, loc="left")
@@ -74,5 +85,4 @@ def curve(runs: Sequence[RunScore], bootstrap: Bootstrap, rule: str) -> str:
         canvas.savefig(out, format="svg", metadata=metadata)
     # The page is offline: remove the prolog and the metadata, which name hosts.
     svg = re.sub(r"<metadata>.*?</metadata>", "", out.getvalue().decode(), flags=re.DOTALL)
-    svg = svg[svg.index("<svg") :]
-    return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
+    return svg[svg.index("<svg") :]

@@ -1,12 +1,13 @@
 """The report of a replay: its tables, its notes and its HTML page."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
 from contextrender_bridge.evaluation.bootstrap import Bootstrap, Difference, Estimate
+from contextrender_bridge.evaluation.cases import Case
 from contextrender_bridge.evaluation.compaction_score import ALL_STEPS, CompactionScore
 from contextrender_bridge.evaluation.figures import AGES, BY_NAME, Figure
 from contextrender_bridge.evaluation.scores import CaseScore, RunScore, totals
@@ -70,14 +71,11 @@ class Report:
             columns = ["policy", "budget"]
             for name, head in heads.items():
                 columns += _figure_cells(name, head, "")
-            rows: list[list[str]] = []
-            for total, figures in zip(sums, estimates, strict=True):
-                if title == CLOSED_LOOP and not total.loop:
-                    continue
-                row = [total.case.name, total.case.size]
-                for name in heads:
-                    row += _cells(BY_NAME[name], figures[name])
-                rows.append(row)
+            rows = [
+                _figures_row(total.case, figures, heads)
+                for total, figures in zip(sums, estimates, strict=True)
+                if total.loop or title != CLOSED_LOOP
+            ]
             if rows:
                 tables.append(Rows(title, columns, rows))
         by_pair = groupby(self.differences, key=lambda each: (each.case, each.other))
@@ -167,6 +165,14 @@ def _difference_cells(difference: Difference) -> tuple[str, str, str, str]:
     figure, estimate = difference.figure, difference.estimate
     value = _format_value(figure, estimate.value, sign="+")
     return figure.title, value, _interval(figure, estimate, sign="+"), difference.verdict
+
+
+def _figures_row(case: Case, figures: Mapping[str, Estimate], names: Iterable[str]) -> list[str]:
+    """Return a case's row: its policy, its budget, and the cells of the named figures."""
+    row = [case.name, case.size]
+    for name in names:
+        row += _cells(BY_NAME[name], figures[name])
+    return row
 
 
 def _cells(figure: Figure, estimate: Estimate) -> list[str]:

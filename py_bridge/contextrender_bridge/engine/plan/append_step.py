@@ -210,14 +210,21 @@ def segments_not_to_restore(context: CallContext, result: int) -> tuple[frozense
     text = text_of(results.message[result])
     newer_texts = [text_of(results.message[later]) for later in newer]
     ranges = replaced_ranges(text, edits, is_file=is_file) + repeated_ranges(text, newer_texts)
+    edited_at = context.view.history.turns[edits[0].position] if edits and is_file else 0
+    return _segments_in(context, result, ranges), edited_at
+
+
+def _segments_in(
+    context: CallContext, result: int, ranges: Sequence[tuple[int, int]]
+) -> frozenset[int]:
+    """Return the segments of a result that have a character in one of the ranges of characters."""
     segments = context.tracking.segments_of(result)
     ends = context.tracking.segment_end.values[segments.start : segments.stop]
-    excluded: set[int] = set()
-    for start, end in ranges:  # of characters
+    segments_in_ranges: set[int] = set()
+    for start, end in ranges:
         first, last = np.searchsorted(ends, [start, end - 1], side="right").tolist()
-        excluded.update(segments[first : last + 1])
-    edited_at = context.view.history.turns[edits[0].position] if edits and is_file else 0
-    return frozenset(excluded), edited_at
+        segments_in_ranges.update(segments[first : last + 1])
+    return frozenset(segments_in_ranges)
 
 
 def _restorable_results(builder: SelectionBuilder) -> list[int]:
