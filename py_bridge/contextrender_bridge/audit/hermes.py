@@ -61,21 +61,17 @@ def read_hermes_store(path: Path, audit_input: AuditInput) -> None:
     if not {"messages", "sessions"} <= tables:
         audit_input.cannot_read(path, "a format of Hermes' that is not supported")
         return
-    usage_by_session = _usage(
-        path, USAGE if "session_model_usage" in tables else EARLIER_USAGE, audit_input
-    )
+    query = USAGE if "session_model_usage" in tables else EARLIER_USAGE
+    usage_by_session = _usage(path, query, audit_input)
     runs = {run.id: run for run in _runs(path, audit_input)}
     for run in runs.values():
         # The usage of a session covers its compacted run, too: count it with the first one only.
         for usage in usage_by_session.pop(run.task, ()):
             audit_input.add_usage(run, f"hermes {run.task} {usage}", usage)
         audit_input.add_run(run)
-    for (
-        session,
-        session_usage,
-    ) in usage_by_session.items():  # only their usage is stored
+    for session, usages in usage_by_session.items():  # only the usage of these is stored
         run = RecordedRun(f"{session}#1", SOURCE, session)
-        for usage in session_usage:
+        for usage in usages:
             audit_input.add_usage(run, f"hermes {session} {usage}", usage)
         audit_input.add_run(run)
 

@@ -53,34 +53,34 @@ class ObservationTranscript(Transcript):
         added in its canonical form. An item that cannot be read is always sent, unchanged.
         """
         earlier = reusable_transcript(previous, ObservationTranscript)
-        if earlier and any(
-            map(is_observation, body["messages"][earlier.stable_count : earlier.stable_count + 1])
-        ):
-            earlier = None  # The last message of `previous` is now a call.
+        if earlier:
+            next_items = body["messages"][earlier.stable_count : earlier.stable_count + 1]
+            if any(map(is_observation, next_items)):
+                earlier = None  # The last message of `previous` is now a call.
         super().__init__(body, "messages", earlier)
         self.positions: list[int | None] = earlier.positions[: self._read_count] if earlier else []
         """The position of each item's canonical message, None for an unread item."""
         # The position of the preceding message if that is the model's, -1 otherwise.
-        speaker = -1
+        model_position = -1
         for index, item in enumerate(self._new_items, self._read_count):
             position = len(self.messages)
-            if speaker >= 0 and is_observation(item):
-                self._add_result_with_call(speaker, item)
+            if model_position >= 0 and is_observation(item):
+                self._add_result_with_call(model_position, item)
                 self.positions.append(position)
                 self._finish_item(index, is_always_sent=False)
                 continue
             message = canonical_message(_as_chat(item))
             if message is None:
-                speaker = -1
+                model_position = -1
                 self.positions.append(None)
                 self._finish_item(index, is_always_sent=True)
                 continue
-            speaker = position if message["role"] == "assistant" else -1
+            model_position = position if message["role"] == "assistant" else -1
             self.positions.append(position)
             self.messages.append(message)
             self._finish_item(index, is_always_sent=False)
         self.positions += [None] * (len(self._items) - self._end)
-        if speaker == len(self.messages) - 1:
+        if model_position == len(self.messages) - 1:
             # The model's last message becomes a call if the next request continues with an
             # observation. Such a history is read again from its start, which happens rarely.
             self.stable_count = 0

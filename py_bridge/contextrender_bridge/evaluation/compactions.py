@@ -91,17 +91,16 @@ def _measure(compaction: RunCompaction, cases: Sequence[Case], score: Compaction
     needed_by_position = dict(steps)
     end = max(needed_by_position, default=_first_answer(compaction.after)) + 1
     for case in cases:
-        name, longest = _name(case), 0
-        for position, prompt, history in _prompts_after(
-            compaction, after_without_rereads[:end], needed_by_position, case
-        ):
+        longest = 0
+        prompts = _prompts_after(compaction, after_without_rereads[:end], needed_by_position, case)
+        for position, prompt, history in prompts:
             longest = max(longest, prompt.tokens_rendered + prompt.tokens_unbudgeted)
             if position in needed_by_position:
                 needed = needed_by_position[position]
                 visible_messages = _shown_from_before(prompt, history, len(compaction.before))
-                score.add_step(name, needed, unseen_tokens(needed, visible_messages))
+                score.add_step(_name(case), needed, unseen_tokens(needed, visible_messages))
         # If every prompt is shorter than the messages that the agent replaced, it need not compact.
-        score.avoided[name] += longest < replaced_tokens
+        score.avoided[_name(case)] += longest < replaced_tokens
     calls = calls_of(compaction.after)
     tokens = sum(counter.message(compaction.after[position]) for position in reread)
     tokens += sum(counter.call(calls[position]) for position in reread if position in calls)

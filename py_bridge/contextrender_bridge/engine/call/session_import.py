@@ -48,20 +48,26 @@ def read_export(data: Mapping[str, Any], expected_format: str) -> ExportedSessio
     if not isinstance(model, str):
         raise InvalidRequest("data.settings.model must be text")
     RenderSettings().updated({name: settings[name] for name in settings if name != "model"})
+    branches = _branches(_typed(data, "branches", list))
+    head = _typed(data, "head", int)
+    if not 0 <= head < len(branches):
+        raise InvalidRequest("data.head must be the number of a branch")
+    key = _typed(data, "session", str)
+    return ExportedSession(key, dict(settings), head, branches)
+
+
+def _branches(data: list[Any]) -> list[ImportedBranch]:
+    """Return the branches of an export. Raise InvalidRequest, which names the first wrong field."""
     branches: list[ImportedBranch] = []
     event_kinds: list[list[str]] = []  # by branch, the kinds of the events of each message
-    for number, fields in enumerate(_typed(data, "branches", list)):
+    for number, fields in enumerate(data):
         if not isinstance(fields, Mapping):
             raise InvalidRequest(f"data.branches[{number}] must be an object")
         branch = _branch(fields, number, event_kinds)
         branches.append(branch)
         parent_kinds = [] if branch.parent == ROOT else event_kinds[branch.parent]
         event_kinds.append(parent_kinds[: branch.fork] + event_kinds_of(branch.messages))
-    head = _typed(data, "head", int)
-    if not 0 <= head < len(branches):
-        raise InvalidRequest("data.head must be the number of a branch")
-    key = _typed(data, "session", str)
-    return ExportedSession(key, dict(settings), head, branches)
+    return branches
 
 
 def _is_time(stamp: Any) -> bool:

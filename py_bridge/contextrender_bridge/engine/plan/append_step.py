@@ -159,27 +159,37 @@ def _restored_parts(
     tracked tokens that are visible nowhere else are shown. Instead of a file that was read again,
     the newer result is tried first. Lines that were edited since are left out.
     """
-    context = builder.context
-    scores, counter = scores_of(context), context.view.counter
-    excerpts, positions = ExcerptBuilder(builder, scores), context.view.history.results.message
+    scores = scores_of(builder.context)
+    excerpts = ExcerptBuilder(builder, scores)
     by_score = sorted(results, key=lambda result: (-scores.result_scores[result], result))
     candidates = chain.from_iterable(map(partial(_versions_to_try, builder), by_score))
     parts: list[RestoredPart] = []
     for result in dict.fromkeys(candidates):  # each once, in this order
-        replaced, edited_at = segments_not_to_restore(context, result)
-        limit = token_limit - MARK_TOKENS - (EDIT_TOKENS if edited_at else 0)
-        segments = excerpts.select_unseen_segments(result, limit, replaced)
-        if not segments:
-            continue
-        is_complete = len(segments) == len(context.tracking.segments_of(result))
-        mark = restored_mark(positions[result], is_complete=is_complete, edited_at=edited_at)
-        body, ranges = parts_of(context, result, segments)
-        text = f"\n\n{mark}{body}"
-        tokens = counter.text(text)
-        if tokens <= token_limit:
-            parts.append(RestoredPart(result, text, tokens, ranges))
-            token_limit -= tokens
+        part = _restored_part(builder.context, excerpts, result, token_limit)
+        if part is not None and part.tokens <= token_limit:
+            parts.append(part)
+            token_limit -= part.tokens
     return parts
+
+
+def _restored_part(
+    context: CallContext, excerpts: ExcerptBuilder, result: int, token_limit: float
+) -> RestoredPart | None:
+    """Return the best unseen segments of a result below a mark, or None if no segment fits.
+
+    The part has about `token_limit` tokens at most, because the tokens of the mark are estimated.
+    """
+    replaced, edited_at = segments_not_to_restore(context, result)
+    limit = token_limit - MARK_TOKENS - (EDIT_TOKENS if edited_at else 0)
+    segments = excerpts.select_unseen_segments(result, limit, replaced)
+    if not segments:
+        return None
+    is_complete = len(segments) == len(context.tracking.segments_of(result))
+    position = context.view.history.results.message[result]
+    mark = restored_mark(position, is_complete=is_complete, edited_at=edited_at)
+    body, ranges = parts_of(context, result, segments)
+    text = f"\n\n{mark}{body}"
+    return RestoredPart(result, text, context.view.counter.text(text), ranges)
 
 
 def _versions_to_try(builder: SelectionBuilder, result: int) -> list[int]:

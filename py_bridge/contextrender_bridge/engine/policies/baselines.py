@@ -1,5 +1,7 @@
 """The baselines that need no model: complete results by recency, or by recency and meaning."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from contextrender_bridge.engine.plan.policy_input import PolicyInput
@@ -32,26 +34,25 @@ def semantic_retrieval(view: PolicyInput) -> Selection:
     cosines = view.relevance_of(task_share=0.0)  # the query is the latest messages alone
     budget = view.budget_for_results
     count = len(view.costs)
-    available = view.eligible.copy()
-    selected: list[int] = []
-    selected_tokens = 0
-
-    def select(order: list[int], limit: float) -> None:
-        """Select results in `order` while the tokens of all selected results are at most `limit`.
-
-        A result that is too large is skipped.
-        """
-        nonlocal selected_tokens
-        for result in order:
-            if available[result] and selected_tokens + view.costs[result] <= limit:
-                selected.append(result)
-                selected_tokens += int(view.costs[result])
-                available[result] = False
-
     newest_first = range(count - 1, -1, -1)
     recent = [result for result in newest_first if view.ages[result] <= RECENT_TURNS]
-    select(recent, min(budget, RECENT_SHARE * view.budget))
+    selected = _add_fitting(view, [], recent, min(budget, RECENT_SHARE * view.budget))
     best_first = np.lexsort((-np.arange(count), -cosines)).tolist()
-    select(best_first, budget)
+    selected = _add_fitting(view, selected, best_first, budget)
     scores = ScoreTable(relevance=cosines, usefulness=cosines, score=cosines)
     return Selection(len(view.history), view.retained_text, tuple(selected), scores=scores)
+
+
+def _add_fitting(
+    view: PolicyInput, selected: list[int], order: Sequence[int], limit: float
+) -> list[int]:
+    """Return the selected results and, in `order`, the others that fit `limit` tokens with them."""
+    available = view.eligible.copy()
+    available[selected] = False
+    tokens = sum(int(view.costs[result]) for result in selected)
+    added: list[int] = []
+    for result in order:
+        if available[result] and tokens + view.costs[result] <= limit:
+            added.append(result)
+            tokens += int(view.costs[result])
+    return [*selected, *added]
