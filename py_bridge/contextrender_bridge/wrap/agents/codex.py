@@ -80,17 +80,12 @@ class Codex(Agent):
             # proxy takes the secret off its start.
             result.environment[PROJECT] = f"{routes.secret} {request.get(PROJECT)}".strip()
         if routes.serves_recall:
-            _add_recall_tool(result, routes)
+            server = f"{{url={json.dumps(routes.mcp_url)},bearer_token_env_var={json.dumps(TOKEN)}"
+            server += ',default_tools_approval_mode="approve"}'
+            result.arguments += ["-c", f"mcp_servers.{MCP_NAME}={server}"]
+            result.environment[TOKEN] = routes.token
         result.arguments += _without(words, address_key)
         return result
-
-
-def _add_recall_tool(result: Redirect, routes: ProviderRoutes) -> None:
-    """Connect the run to the recall tool, without a question before each call."""
-    server = f"{{url={json.dumps(routes.mcp_url)},bearer_token_env_var={json.dumps(TOKEN)}"
-    server += ',default_tools_approval_mode="approve"}'
-    result.arguments += ["-c", f"mcp_servers.{MCP_NAME}={server}"]
-    result.environment[TOKEN] = routes.token
 
 
 def _provider_key_and_address(
