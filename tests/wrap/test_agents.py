@@ -154,7 +154,9 @@ def test_codex_keeps_its_provider(
     assert redirect.environment[variable] == "SECRET"
 
 
-@pytest.mark.parametrize("option", [["-c", "{}"], ["--config", "{}"], ["--config={}"]])
+@pytest.mark.parametrize(
+    "option", [["-c", "{}"], ["--config", "{}"], ["--config={}"], ["-c{}"], ["-c={}"]]
+)
 def test_address_in_codex_options_is_redirected(user: User, option: list[str]) -> None:
     words = [word.format('openai_base_url="https://eu.test/v1"') for word in option]
     redirect = user.runs(AGENTS["codex"], *words, "-c", "model=m", "exec", "hi")

@@ -146,10 +146,10 @@ def _config(request: RunRequest, home: Path) -> Json:
 def _config_options(arguments: Sequence[str]) -> Iterator[str]:
     """Yield each `key=value` of a `-c` option."""
     for position, word in enumerate(arguments):
-        if word in ("-c", "--config") and position + 1 < len(arguments):
-            yield arguments[position + 1]
-        elif word.startswith("--config="):
-            yield word.partition("=")[2]
+        if word in ("-c", "--config"):
+            yield from arguments[position + 1 : position + 2]
+        elif text := _attached_text(word):
+            yield text
 
 
 def _without(arguments: Sequence[str], key: str) -> list[str]:
@@ -157,14 +157,19 @@ def _without(arguments: Sequence[str], key: str) -> list[str]:
     remaining: list[str] = []
     words = iter(arguments)
     for word in words:
-        option, _, value = word.partition("=")
-        if word in ("-c", "--config"):
-            value = next(words, "")
-            if value.partition("=")[0].strip() != key:
-                remaining += [word, value]
-        elif option != "--config" or value.partition("=")[0].strip() != key:
-            remaining.append(word)
+        option = [word, *([next(words, "")] if word in ("-c", "--config") else [])]
+        text = option[1] if len(option) > 1 else _attached_text(word)
+        if text.partition("=")[0].strip() != key:
+            remaining += option
     return remaining
+
+
+def _attached_text(word: str) -> str:
+    """Return the `key=value` of `--config=key=value`, `-ckey=value` or `-c=key=value`, or ""."""
+    if word.startswith("--config="):
+        return word.removeprefix("--config=")
+    is_short_option = word.startswith("-c") and "=" in word
+    return word.removeprefix("-c").removeprefix("=") if is_short_option else ""
 
 
 def _toml(text: str) -> Json:
