@@ -113,6 +113,17 @@ def test_sentence_names_runs_that_are_too_short() -> None:
     assert pays_from("openai", "claude-sonnet-4-5") == pays_from("anthropic") == 50_000
 
 
+def test_uncertain_saving_of_short_runs_is_not_recommended() -> None:
+    rows = [
+        (Case("contextrender_cache_aware", budget), figures(0.8, 1.0, spread=0.3))
+        for budget in (6000, AUTO)
+    ]
+    short = verdict_on(rows, "openai", 3, [RunLength(11_000, {rows[0][0]: 0.3})])
+    assert short.best is None and "Do not use it for such runs" in short.sentence
+    long = verdict_on(rows, "openai", 3, [RunLength(110_000, {rows[0][0]: 0.3})])
+    assert long.best is not None
+
+
 def test_length_that_pays_ignores_single_short_runs() -> None:
     case = Case("contextrender_cache_aware", 6000)
     costs = {4_000: 0.5, 5_000: 1.1, 6_000: 1.0, 7_000: 1.2, 9_000: 0.8, 12_000: 0.7}

@@ -4,7 +4,7 @@ Long because its sentence needs the outcomes, the intervals and the lengths of t
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from contextrender_bridge.base.worth import pays_from
@@ -145,6 +145,14 @@ class Verdict:
         return pays_from(self.rule, self.model)
 
     @property
+    def is_too_uncertain(self) -> bool:
+        """True if the runs are short, and the interval of the saving includes no saving at all."""
+        longest = max((run.tokens for run in self.runs), default=0)
+        highest_cost = self.best.cost.high if self.best else None
+        is_short = bool(self.runs) and longest < self.usually_pays_from
+        return is_short and highest_cost is not None and highest_cost > 1 - MIN_SAVING
+
+    @property
     def runs_that_long(self) -> int:
         """The number of runs with at least `pays_from` tokens."""
         start = self.pays_from
@@ -237,7 +245,8 @@ def verdict_on(
         if case.policy != "full"
     ]
     best = recommendation.recommend([option.rating for option in options])
-    return Verdict(None if best is None else options[best], options, rule, tasks, runs, model)
+    verdict = Verdict(None if best is None else options[best], options, rule, tasks, runs, model)
+    return replace(verdict, best=None) if verdict.is_too_uncertain else verdict
 
 
 def _default(options: Sequence[CaseOutcome]) -> CaseOutcome | None:
