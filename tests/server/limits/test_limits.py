@@ -178,8 +178,8 @@ def test_connection_above_limit_gets_429() -> None:
 def test_document_names_the_limits_without_settings() -> None:
     page = (REPOSITORY / "docs" / "operations.md").read_text()
     kilobytes = MAX_HEADER_BYTES // 1024
-    assert f"Headers have at most {kilobytes} KB" in page
-    assert f"pauses for {PAUSE_SECONDS:g} seconds gets 408" in page
+    assert f"A request's headers have at most {kilobytes} KB" in page
+    assert f"pauses for {PAUSE_SECONDS:g} seconds, the answer is 408" in page
     assert f"after {http_config(None).timeout_keep_alive} idle seconds" in page
 
 
