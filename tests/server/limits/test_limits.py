@@ -180,7 +180,7 @@ def test_document_names_the_limits_without_settings() -> None:
     kilobytes = MAX_HEADER_BYTES // 1024
     assert f"A request's headers have at most {kilobytes} KB" in page
     assert f"pauses for {PAUSE_SECONDS:g} seconds, the answer is 408" in page
-    assert f"after {http_config(None).timeout_keep_alive} idle seconds" in page
+    assert f"idle for {http_config(None).timeout_keep_alive} seconds" in page
 
 
 def test_large_login_is_refused(server: Server) -> None:
