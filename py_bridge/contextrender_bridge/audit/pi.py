@@ -140,8 +140,10 @@ def _add_usage(
     usage, counts = None, counts_of(*map(usage_fields.get, names))
     if counts is not None:
         uncached, cache_read, cache_write, cache_write_1h, output = counts
-        short = max(cache_write - cache_write_1h, 0)
-        usage = Usage(model, uncached, cache_read, short, cache_write - short, output)
+        # `cacheWrite` includes the tokens that are written for an hour.
+        hour_writes = min(cache_write, cache_write_1h)
+        minute_writes = cache_write - hour_writes
+        usage = Usage(model, uncached, cache_read, minute_writes, hour_writes, output)
     message = mapping(event.get("message"))
     time = second_of(event.get("timestamp")) or second_of(message.get("timestamp"))
     content_digest = digest(message.get("content"), usage_fields, message.get("model"))

@@ -115,7 +115,7 @@ class Settings:
     max_body_mb: int = _row(64, "limit of a request body in MB", as_count)
     max_messages: int = _row(20_000, "limit of messages in one request", as_count)
     min_free_disk_mb: int = _row(
-        64, "MB of free disk space that the server needs to accept requests", as_count
+        64, "MB of free disk space that the server needs to be ready", as_count
     )
     workers: int = _row(
         1, "number of processes of `serve` and `proxy` (also `--workers`)", as_count

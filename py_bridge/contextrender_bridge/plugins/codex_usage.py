@@ -17,6 +17,8 @@ from contextrender_bridge.base.compaction_mark import CompactedBranch, find_comp
 
 REPORT_SECONDS: Final = 1.0
 USAGE_RECORD: Final = "token_usage_record"
+RECORDS: Final = (USAGE_RECORD, "compacted", "developer")
+"""Words of the lines that are read. A session's other lines, such as results, may be long."""
 
 
 def main(words: Sequence[str]) -> None:
@@ -41,6 +43,8 @@ def read_calls_after_compactions(
     """
     branch = None
     for line in lines:
+        if not any(word in line for word in RECORDS):
+            continue
         try:
             entry = json.loads(line)
         except ValueError:

@@ -69,7 +69,7 @@ class _EdgeCheck:
         self._call_names: dict[UUID, str] = {}
         """The name that findings use for each call that the branches may have, by the call's id."""
         self._checked: dict[UUID, str] = {}
-        """The same for each call and event whose derived edges are all in `_expected`."""
+        """The names of the calls and events whose derived edges are all in `_expected`, by id."""
         self._expected: set[Edge] = set()
         """The derived edges that are right."""
 
