@@ -112,7 +112,8 @@ def test_error_with_text_is_refused() -> None:
 
 def test_terminal_prints_what_provider_reported() -> None:
     usage = {"uncached": 900, "cache_read": 100, "output": 50}
-    price = {"uncached": 0.001, "cache_read": 0.0, "output": 0.002}
+    price = {"uncached": 0.001, "output": 0.002}
+    price |= dict.fromkeys(("cache_read", "cache_write", "cache_write_1h"), 0.0)
     times = {"first_byte_ms": 1200, "reply_ms": 3400, "status": 200, "error": ""}
     assert provider_line({"model": "m", "usage": usage, **times}, price) == (
         "provider: m 1,000 prompt tokens (100 from the cache), 50 of output; $1.0000; "

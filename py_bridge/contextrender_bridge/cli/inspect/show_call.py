@@ -5,6 +5,8 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from contextrender_bridge.base.prices import Price
+from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.inspect.common import agent_text, new_table
 from contextrender_bridge.printing import printable
@@ -19,12 +21,12 @@ def provider_line(turn: Json, price: Json | None) -> str:
     `price` has dollars per token, None if the model has no price.
     """
     facts: list[str] = []
-    if usage := turn["usage"]:
-        prompt = sum(usage.values()) - usage["output"]
-        cached = f" ({usage['cache_read']:,} from the cache)" if usage["cache_read"] else ""
-        facts.append(f"{prompt:,} prompt tokens{cached}, {usage['output']:,} of output")
+    if turn["usage"]:
+        usage = Usage(**turn["usage"])
+        cached = f" ({usage.cache_read:,} from the cache)" if usage.cache_read else ""
+        facts.append(f"{usage.prompt:,} prompt tokens{cached}, {usage.output:,} of output")
         if price:
-            facts.append(f"${sum(usage[kind] * price[kind] for kind in usage):.4f}")
+            facts.append(f"${Price(**price).of(usage):.4f}")
     if turn["reply_ms"]:
         first, last = turn["first_byte_ms"] / 1000, turn["reply_ms"] / 1000
         facts.append(f"first byte after {first:.1f} s, whole answer after {last:.1f} s")
