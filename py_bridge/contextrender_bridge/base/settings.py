@@ -222,8 +222,8 @@ class Settings:
     )
     allowed_hosts: frozenset[str] = _row(
         frozenset(),
-        "host names, and addresses of web pages as `host:port`, from which the server accepts "
-        "requests on loopback",
+        "host names (header `Host`) and web origins (`host:port`) that the server accepts in "
+        "requests over loopback",
         as_names,
     )
     render_timeout: float = _row(
