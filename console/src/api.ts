@@ -98,13 +98,13 @@ export async function request<T>(walker: string, fields: object, signal?: AbortS
 }
 
 /** Repeat a request until its report is complete, and pass on each report. */
-export async function requestComplete<T extends { complete?: boolean }>(
+export async function requestComplete<T>(
   walker: string, fields: object, signal: AbortSignal, report: (value: T) => void = () => undefined,
 ): Promise<T> {
   for (;;) {
     const value = await request<T>(walker, fields, signal);
     report(value);
-    if (value.complete !== false) return value;
+    if ((value as { complete?: boolean }).complete !== false) return value;
   }
 }
 

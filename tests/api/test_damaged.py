@@ -351,6 +351,15 @@ def test_reading_leaves_damaged_rows_in_place(alice: User, service: Service) -> 
     assert stored_data(alice, row) == before
 
 
+def test_damaged_sessions_do_not_count_in_the_sums_of_tools(alice: User) -> None:
+    record_session(alice)
+    delete_result(alice, 3)
+    alice.api("sync", session="intact", messages=RUN)
+    WORKING_SET.clear()
+    assert alice.api("tools") == alice.api("tools", session="intact")
+    alice.api.refused("tools", 422, "corrupted", session="s", branch=0)
+
+
 JOINED = ("AwaitsAnswer", "AnsweredBy", "NextCall")
 EDGES = ("Owns", "HasBranch", "HasFirstEvent", "HasResult", "Reuse")
 

@@ -15,7 +15,7 @@ NAME = "run 1/é"
 OPEN = {
     *("diagnose", "compare_policies", "explain", "inspect_session"),
     *("misses", "read_message", "recall", "reuse_graph", "savings", "search"),
-    *("get_call", "timeline", "trace_value"),
+    *("get_call", "timeline", "tools", "trace_value"),
 }
 
 
@@ -72,6 +72,7 @@ def test_link_opens_and_reveals_no_other_session(visitor: Api) -> None:
         for session in ("another", "nothing"):
             refused(visitor, walker, **example(walker, session))
     refused(visitor, "search", query="ORD-1000")
+    refused(visitor, "tools")
 
 
 def test_link_never_writes(

@@ -1,9 +1,12 @@
 """Tool costs over HTTP and in the terminal."""
 
+from itertools import chain
+
 import pytest
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client.credentials import Credentials
 
+from tests.api.client import Api
 from tests.support.command import printed
 from tests.support.transcripts import assistant, step, user
 
@@ -29,3 +32,21 @@ def test_terminal_shows_tool_costs(
     output = printed("tools", "costs")
     assert "look_here floods" in output and "$" in output
     assert "look_here" in printed("tools")
+
+
+def test_tools_of_sessions_are_added_up(api: Api) -> None:
+    for session, texts in (("first", ["a b c"]), ("second", ["d", "e f"])):
+        steps = [step(f"call {place}", "look", "{}", text) for place, text in enumerate(texts)]
+        api("sync", session=session, messages=[user("Go."), *chain.from_iterable(steps)])
+    first, second, newest, both = (
+        api("tools", **fields)
+        for fields in ({"session": "first"}, {"session": "second"}, {"limit": 1}, {})
+    )
+    assert newest == second and (first["sessions"], both["sessions"]) == (1, 2)
+    assert both["tools"][0]["results"] == 3 and both["advice"] == ["No tool floods."]
+    assert both["tools"][0]["tokens"] == sum(view["tools"][0]["tokens"] for view in (first, second))
+    assert both["tools"][0]["largest_session"] == "first"
+    assert api("tools", session="first", branch=0) == first
+    api.refused("tools", 404, "not_found", session="first", branch=1)
+    api.refused("tools", 404, "not_found", session="other")
+    api.refused("tools", 422, "invalid_request", limit=0)

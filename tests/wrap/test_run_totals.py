@@ -152,6 +152,7 @@ def tool(name: str, results: int, declared: int) -> ToolCost:
         unused_tokens=0,
         largest=0,
         largest_turn=0,
+        largest_session="",
         dollars=None,
         declared_dollars=None,
         excess_tokens=0,

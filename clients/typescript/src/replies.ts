@@ -402,9 +402,9 @@ export interface BranchView {
  * `tokens` counts all `results`. `reused` results were used by a later answer; the others have
  * `unused_tokens`. `declared` is the tokens of the declaration. `dollars` is the cost of the
  * results in the full history, `declared_dollars` the cost of the declaration; both are None
- * without a price. The result with the most tokens, `largest`, is of turn `largest_turn`.
- * `excess_tokens` are the tokens beyond `FLOOD_TOKENS` of the unused results, `excess_dollars`
- * their cost.
+ * without a price. The result with the most tokens, `largest`, is of turn `largest_turn` of the
+ * session `largest_session`. `excess_tokens` are the tokens beyond `FLOOD_TOKENS` of the unused
+ * results, `excess_dollars` their cost.
  */
 export interface ToolCost {
   name: string;
@@ -415,6 +415,7 @@ export interface ToolCost {
   unused_tokens: number;
   largest: number;
   largest_turn: number;
+  largest_session: string;
   dollars: number | null;
   declared_dollars: number | null;
   excess_tokens: number;
@@ -844,6 +845,16 @@ export interface TimelineView {
   results: ResultColumns;
   turns: TurnView[];
   next: number | null;
+}
+
+/**
+ * The costs of tools, added up over `sessions` sessions, the most expensive tool first. `advice` has sentences on tools with
+ * large unused results and on tools that are never called.
+ */
+export interface ToolsView {
+  sessions: number;
+  tools: ToolCost[];
+  advice: string[];
 }
 
 /**

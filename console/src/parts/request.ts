@@ -44,7 +44,7 @@ export function useTask<T>(start: T, task: (report: (value: T) => void, signal: 
 }
 
 /** A report that is requested until it is complete, and again whenever `stamp` changes. */
-export function useCompleteReport<T extends { complete?: boolean }>(walker: string, fields: object, stamp: unknown) {
+export function useCompleteReport<T>(walker: string, fields: object, stamp: unknown) {
   return useTask<T | null>(null, (report, signal) => requestComplete<T>(walker, fields, signal, report), [walker, JSON.stringify(fields), stamp]);
 }
 

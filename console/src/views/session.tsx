@@ -8,7 +8,7 @@ import { Signed } from "../parts/cost";
 import { address, go, type Place, searchAddress, type View, VIEWS } from "../route";
 import { describeState, type SessionData, useSession } from "../session";
 import { headlineOf, headlineShare, isSame, settingOf } from "../setting";
-import type { InspectView, ToolCost } from "../types";
+import type { InspectView } from "../types";
 import { Call } from "./call";
 import { Diagnosis } from "./diagnosis";
 import { Graph } from "./graph";
@@ -20,8 +20,6 @@ import { Outcome, Settings } from "./settings";
 import { Share } from "./share";
 import { Timeline } from "./timeline";
 import { Tools } from "./tools";
-
-const NONE: ToolCost[] = [];
 
 export function Session({ place }: { place: Place }) {
   const { session, branch } = place;
@@ -145,7 +143,7 @@ export function Session({ place }: { place: Place }) {
         )}
       </nav>
       <div id="view" tabIndex={-1}>
-        <Content place={place} own={recordedSession} tried={recomputedSession} isCorrupted={corrupted !== ""} isRecorded={totals?.calls === 0} declared={about.value?.tools ?? NONE} />
+        <Content place={place} own={recordedSession} tried={recomputedSession} isCorrupted={corrupted !== ""} isRecorded={totals?.calls === 0} />
       </div>
     </section>
   );
@@ -155,10 +153,9 @@ interface ContentProps extends Tried {
   place: Place;
   isCorrupted: boolean;
   isRecorded: boolean;
-  declared: ToolCost[];
 }
 
-function Content({ isCorrupted, isRecorded, declared, own, tried, place }: ContentProps) {
+function Content({ isCorrupted, isRecorded, own, tried, place }: ContentProps) {
   const data = tried ?? own;
   const props = { place, data };
   const outcome = SETTING_VIEWS.includes(place.view) && <Outcome place={place} own={own} tried={tried} />;
@@ -168,7 +165,7 @@ function Content({ isCorrupted, isRecorded, declared, own, tried, place }: Conte
   }
   if (place.view === "graph") return <Graph {...props} />;
   if (place.view === "result") return <Results {...props} />;
-  if (place.view === "tools") return <Tools {...props} declared={declared} />;
+  if (place.view === "tools") return <Tools {...props} />;
   return (
     <>
       {outcome}

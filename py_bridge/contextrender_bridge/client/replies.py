@@ -195,8 +195,9 @@ class ToolCost(TypedDict):
     all `results`. `reused` results were used by a later answer; the others have `unused_tokens`.
     `declared` is the tokens of the declaration. `dollars` is the cost of the results in the full
     history, `declared_dollars` the cost of the declaration; both are None without a price. The
-    result with the most tokens, `largest`, is of turn `largest_turn`. `excess_tokens` are the
-    tokens beyond `FLOOD_TOKENS` of the unused results, `excess_dollars` their cost.
+    result with the most tokens, `largest`, is of turn `largest_turn` of the session
+    `largest_session`. `excess_tokens` are the tokens beyond `FLOOD_TOKENS` of the unused
+    results, `excess_dollars` their cost.
     """
 
     name: str
@@ -207,6 +208,7 @@ class ToolCost(TypedDict):
     unused_tokens: int
     largest: int
     largest_turn: int
+    largest_session: str
     dollars: float | None
     declared_dollars: float | None
     excess_tokens: int

@@ -1,15 +1,23 @@
-"""The cost of each tool of a session: of its results, and of its declaration in every request."""
+"""The cost of each tool: of its results, and of its declaration in every request; and advice."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from contextrender_bridge.base.prices import Price
 
 FLOOD_TOKENS: Final = 4_000
 """The number of tokens from which a result counts as a flood."""
+MAX_NAMES: Final = 3
+"""The number of tools that the advice names."""
+MAX_NAME_LENGTH: Final = 40
+SUMMED_COUNTS: Final = (
+    *("results", "tokens", "reused", "declared", "unused_tokens", "excess_tokens"),
+)
+SUMMED_COSTS: Final = ("dollars", "declared_dollars", "excess_dollars")
 
 
 @dataclass(slots=True)
@@ -19,9 +27,9 @@ class ToolCost:
     `tokens` counts all `results`. `reused` results were used by a later answer; the others have
     `unused_tokens`. `declared` is the tokens of the declaration. `dollars` is the cost of the
     results in the full history, `declared_dollars` the cost of the declaration; both are None
-    without a price. The result with the most tokens, `largest`, is of turn `largest_turn`.
-    `excess_tokens` are the tokens beyond `FLOOD_TOKENS` of the unused results, `excess_dollars`
-    their cost.
+    without a price. The result with the most tokens, `largest`, is of turn `largest_turn` of the
+    session `largest_session`. `excess_tokens` are the tokens beyond `FLOOD_TOKENS` of the unused
+    results, `excess_dollars` their cost.
     """
 
     name: str
@@ -32,10 +40,16 @@ class ToolCost:
     unused_tokens: int = 0
     largest: int = 0
     largest_turn: int = 0
+    largest_session: str = ""
     dollars: float | None = None
     declared_dollars: float | None = None
     excess_tokens: int = 0
     excess_dollars: float | None = None
+
+    @property
+    def cost(self) -> float:
+        """The dollars of the results and the declaration, as far as they are known."""
+        return (self.dollars or 0.0) + (self.declared_dollars or 0.0)
 
     def add_result(self, tokens: int, turn: int, *, is_used: bool) -> None:
         """Count a result with its tokens, without its costs."""
@@ -57,15 +71,90 @@ class ToolCost:
             excess_cost = _cached_cost(excess, calls, price)
             self.excess_dollars = (self.excess_dollars or 0.0) + excess_cost
 
+    def add(self, other: ToolCost) -> None:
+        """Add the results and costs of the same tool in another session."""
+        for name in SUMMED_COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in SUMMED_COSTS:
+            if (cost := getattr(other, name)) is not None:
+                setattr(self, name, (getattr(self, name) or 0.0) + cost)
+        if other.largest > self.largest:
+            self.largest, self.largest_turn = other.largest, other.largest_turn
+            self.largest_session = other.largest_session
+
+
+def sum_costs(sessions: Iterable[Iterable[ToolCost]]) -> list[ToolCost]:
+    """Return the sum of each tool's costs over the sessions, the most expensive tool first."""
+    sums: dict[str, ToolCost] = {}
+    for tool in chain.from_iterable(sessions):
+        sums.setdefault(tool.name, ToolCost(tool.name)).add(tool)
+    return sorted(sums.values(), key=lambda tool: (tool.cost, tool.tokens), reverse=True)
+
+
+def advise_on_tools(tools: Sequence[ToolCost]) -> list[str]:
+    """Return sentences on tools with large unused results, and on tools that are never called."""
+    sentences = []
+    floods = [tool for tool in tools if tool.largest >= FLOOD_TOKENS and tool.unused_tokens]
+    if floods:
+        sentences.append(_flood_sentence(max(floods, key=lambda tool: tool.unused_tokens)))
+    never_called = [tool for tool in tools if tool.declared and not tool.results]
+    if never_called:
+        tokens = sum(tool.declared for tool in never_called)
+        names = ", ".join(_short_name(tool.name) for tool in never_called[:MAX_NAMES])
+        hidden_count = len(never_called) - MAX_NAMES
+        more_note = f" and {hidden_count} more" if hidden_count > 0 else ""
+        sentences.append(
+            f"Never called: {names}{more_note}; their declarations are {tokens:,} tokens of every "
+            f"request{_about_dollars(sum(tool.cost for tool in never_called))}. "
+            "Switch them off in the agent."
+        )
+    if sentences:
+        return sentences
+    is_declared = any(tool.declared for tool in tools)
+    return ["No tool floods" + (", and every declared one was called." if is_declared else ".")]
+
+
+def _flood_sentence(tool: ToolCost) -> str:
+    """Return what a tool with large results costs, and the line that would avoid it."""
+    name = _short_name(tool.name)
+    sentence = (
+        f"{name} floods: {tool.unused_tokens:,} of its {tool.tokens:,} tokens were never used"
+        f"{_about_dollars((tool.dollars or 0.0) * tool.unused_tokens / tool.tokens)}; its largest "
+        f"result has {tool.largest:,} (`contextrender show {tool.largest_session} --turn "
+        f"{tool.largest_turn}`). Add to the agent's instructions: \"Ask {name} for at most "
+        f'{FLOOD_TOKENS:,} tokens at a time."'
+    )
+    if not tool.excess_tokens:
+        return sentence
+    return (
+        f"{sentence} It would have saved {tool.excess_tokens:,} tokens that nothing used"
+        f"{_about_dollars(tool.excess_dollars or 0.0)}."
+    )
+
+
+def _short_name(name: str) -> str:
+    """Return a tool's name, cut to `MAX_NAME_LENGTH` characters."""
+    return name if len(name) <= MAX_NAME_LENGTH else name[: MAX_NAME_LENGTH - 1] + "…"
+
+
+def _about_dollars(amount: float) -> str:
+    return f", about {dollar_text(amount)}" if amount else ""
+
+
+def dollar_text(amount: float) -> str:
+    """Return an amount of dollars with two decimal places, or with four if it is below 1."""
+    return f"${amount:,.2f}" if amount >= 1 else f"${amount:.4f}"
+
 
 def tool_costs(
+    session: str,
     results: Iterable[tuple[str, int, int]],
     used_results: Collection[int],
     declared: Mapping[str, int],
     calls: int,
     price: Price | None,
 ) -> list[ToolCost]:
-    """Return the cost of each tool, in the order of their first results.
+    """Return the cost of each tool of a session, in the order of their first results.
 
     `results` has the tool's name, the tokens and the turn of each result. `used_results` are the
     numbers of the results that later answers used. `declared` has the tokens of each declaration,
@@ -73,13 +162,13 @@ def tool_costs(
     """
     tools: dict[str, ToolCost] = {}
     for number, (name, tokens, turn) in enumerate(results):
-        tool = tools.setdefault(name, ToolCost(name))
+        tool = tools.setdefault(name, ToolCost(name, largest_session=session))
         is_used = number in used_results
         tool.add_result(tokens, turn, is_used=is_used)
         if price is not None:
             tool.add_cost(tokens, calls - turn, price, is_used=is_used)
     for name, tokens in declared.items():
-        tool = tools.setdefault(name, ToolCost(name))
+        tool = tools.setdefault(name, ToolCost(name, largest_session=session))
         tool.declared = tokens
         if price is not None:
             tool.declared_dollars = _cached_cost(tokens, calls, price)
