@@ -158,13 +158,64 @@ def test_histories_that_diverge_have_separate_sessions(setup: Setup) -> None:
         check_apart(setup, name, names[0])
 
 
-def test_rewritten_history_keeps_its_session(setup: Setup) -> None:
+ASK = message_of("user", "My account?")
+HELLO = message_of("assistant", "Hello.")
+EXAMPLE = [*tool_step("call_aB3xK9mQ2pL7vR4tY8wZ1cD5", "an example"), HELLO]
+BEGUN_ALIKE: dict[str, tuple[list[Json], list[Json]]] = {
+    "first request": ([HELLO, *tool_step("a1", SECRET)], []),
+    "beginning": ([HELLO, ASK, *tool_step("a1", SECRET), ASK], [HELLO, ASK]),
+    "ids from names": (tool_step("functions.look:0", SECRET), tool_step("functions.look:0", "B")),
+    "long counters": (tool_step(f"call_{1:016}", SECRET), tool_step(f"call_{1:016}", "of B")),
+    "examples": ([*EXAMPLE, ASK, *tool_step("a1", SECRET)], [*EXAMPLE, message_of("user", "B")]),
+}
+
+
+@pytest.mark.parametrize("case", BEGUN_ALIKE)
+def test_histories_that_only_begin_alike_have_two_sessions(setup: Setup, case: str) -> None:
+    hello, key = message_of("user", f"hello {uuid.uuid4().hex}"), {"prompt_cache_key": "demo-app"}
+    a, b = ([hello, *steps] for steps in BEGUN_ALIKE[case])
+    first, second = send(setup, a, **key), send(setup, b, **key)
+    check_apart(setup, second, first)
+    on = [message_of("assistant", "of B"), message_of("user", "on")]
+    check_apart(setup, send(setup, [*b, *on], **key), first)
+    assert send(setup, [*a, *on], **key) == first
+
+
+@pytest.mark.parametrize("size", [0, 9_000])
+def test_proxies_that_know_one_beginning_keep_histories_apart(start: Start, size: int) -> None:
+    """The first proxy has not met the answer that the second one has recorded."""
+    hello = message_of("user", f"hello {uuid.uuid4().hex}" + size * " word")
+    (one, two), b = (start(), start()), [hello, HELLO, message_of("user", "I am B.")]
+    first = send(one, [hello])
+    assert send(two, [hello, *tool_step("a1", SECRET)]) == first
+    one.model.answer = lambda _: json_reply({"id": "1"})
+    one.post("/v1/chat/completions", {"model": "gpt-x", "messages": b})
+    one.http.get("/healthz")
+    assert one.service.inspect_session(first)["session"]["branches"] == 1
+    check_apart(one, send(one, b), first)
+
+
+def random_step(text: str) -> list[Json]:
+    return tool_step(f"call_{uuid.uuid4().hex}", text)
+
+
+STEP, OLD = random_step("of step 1"), random_step(SECRET)
+CONTINUED: dict[str, tuple[list[Json], list[Json]]] = {
+    "cleared result": ([*STEP, *OLD], [STEP[0], {**STEP[1], "content": "[cleared]"}, ASK]),
+    "own question": ([*STEP, *OLD, message_of("user", "Title?")], [*STEP, *OLD, HELLO]),
+    "dropped step": ([*STEP, *OLD], [*STEP, *random_step("another")]),
+    "compaction": ([*OLD, *STEP, ASK], [message_of("user", "A summary"), *STEP, ASK]),
+}
+
+
+@pytest.mark.parametrize("case", CONTINUED)
+def test_rewritten_history_keeps_its_session(setup: Setup, case: str) -> None:
+    """The first request of a history may be an example, so the calls come later."""
     ask = message_of("user", f"Find the fault. {uuid.uuid4().hex}")
-    first = tool_step("call_" + uuid.uuid4().hex, "the first")
-    old = [ask, *first, *tool_step("call_" + uuid.uuid4().hex, SECRET)]
-    new = [ask, *first[:1], {**first[1], "content": "[cleared]"}, message_of("user", "on")]
-    before, after = send(setup, old), send(setup, new)
-    assert before == after
+    old, new = CONTINUED[case]
+    before = [send(setup, [ask]), send(setup, [ask, *old])]
+    after = send(setup, [ask, *new])
+    assert [after, after] == before
     assert "DEMO-1111" in str(setup.service.recall(after, query="account"))
 
 
@@ -268,7 +319,7 @@ def test_unnamed_fit_histories_have_separate_sessions(
         for messages in histories:
             fit(client, messages)
         count = len(client.list_sessions(query=hello[0]["content"])["sessions"])
-    for messages in histories:
+    for messages in histories[2:]:
         with ContextRender(credentials.url, credentials.token) as other:
             fit(other, messages)
             listed = other.list_sessions(query=hello[0]["content"])["sessions"]

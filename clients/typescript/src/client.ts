@@ -19,10 +19,7 @@ import {
 import { linkFor, type Link } from "./http.js";
 import type * as replies from "./replies.js";
 import { HistoryCache, NOTHING_RECORDED, type RecordedPart } from "./history_cache.js";
-import { hasUniqueCall, nameOf, SessionNames } from "./session_names.js";
-
-/** The number of conversations that begin alike, after which the last name is shared. */
-const MAX_FORKS = 32;
+import { nameOf, SessionNames } from "./session_names.js";
 
 /** The address and the token default to the environment's, then to the local service's. */
 export interface ClientOptions extends ConnectionOptions, Partial<Credentials> {
@@ -87,9 +84,10 @@ export class ContextRender {
     try {
       const read = transcript ?? ofChat(messages);
       if (!read.messages.length) return { messages: [...messages], changed: false, failure: "" };
-      const name = session || (await this.#findSession(read.messages, stopAt));
-      const fields = { session: name, ...settings, output: "plan", answer_before_commit: true, agent_defaults: true };
-      const reply = await this.#sendNew("render", name, read.messages, fields, stopAt);
+      const fields = { ...settings, output: "plan", answer_before_commit: true, agent_defaults: true };
+      const [name, reply] = await (session
+        ? this.#render(session, read.messages, fields, stopAt)
+        : this.#renderUnnamed(read.messages, fields, stopAt));
       const fit = applyReply(messages, read, reply as unknown as replies.RenderView, bypass, recalls);
       if (fit.failure && !this.#warned.has(name)) this.addFailure(fit.failure);
       if (fit.failure) this.#warned.add(name);
@@ -174,24 +172,28 @@ export class ContextRender {
     return (await this.#connection.call(walker, fields)) as T;
   }
 
-  /** Returns the name of the session that a history continues. It may record new messages. */
-  async #findSession(messages: readonly ChatMessage[], stopAt: number): Promise<string> {
-    const isAnswered = messages.some(({ role }) => role === "assistant");
+  async #render(
+    session: string,
+    messages: readonly ChatMessage[],
+    fields: Fields,
+    stopAt: number,
+  ): Promise<[string, Fields]> {
+    return [session, await this.#sendNew("render", session, messages, { session, ...fields }, stopAt)];
+  }
+
+  /** Renders a history in the session that it continues, or in a new one. Returns its name, too. */
+  async #renderUnnamed(messages: readonly ChatMessage[], fields: Fields, stopAt: number): Promise<[string, Fields]> {
     let session = nameOf(messages);
-    for (let forks = 0; forks < MAX_FORKS; forks += 1) {
+    // Each name that the service refuses stands for more equal messages than the one before it.
+    for (let names = 0; ; names += 1) {
       session = this.#names.find(session, messages);
-      if (!isAnswered || this.#histories.compare(session, messages)[0].messages) return session;
       try {
-        await this.#sendNew("sync", session, messages, { session, one_conversation: true }, stopAt);
-        return session;
+        return await this.#render(session, messages, { ...fields, one_conversation: true }, stopAt);
       } catch (failure) {
-        if (!(failure instanceof OtherConversation)) throw failure;
-        const fork = Number(failure.details["fork"] ?? 0);
-        if (hasUniqueCall(messages.slice(0, fork))) return session;
-        this.#names.add(session, messages, fork);
+        if (!(failure instanceof OtherConversation) || names > messages.length) throw failure;
+        this.#names.add(session, messages, Number(failure.details["fork"] ?? 0));
       }
     }
-    return session;
   }
 
   /** Sends the messages that are not recorded yet; all messages if the recorded ones differ. */

@@ -2,28 +2,19 @@
  * Names of sessions that callers do not name: one for each conversation.
  *
  * Such a name is made from the first messages. Two conversations may begin with the same messages.
- * The service then reports the first message that differs, and the name is made from that message.
+ * The service then reports the first message that differs, and the name is made from that message. A
+ * history that ends before the recorded one gets a name that is made from all of its messages.
  */
 
 import type { ChatMessage } from "./chat.js";
 import { digestOf } from "./contents.js";
 
 const MAX_NAMES = 1024;
-/** The minimum length of an id that only one conversation has: shorter ids are counters. */
-const MIN_ID_LENGTH = 16;
-/** The form of ids that a client generates for calls without an id. */
-const GENERATED_ID = /^call\-\d+-\d+$/;
 
 /** Returns the name of a history, which is the same in each of its calls. */
 export function nameOf(messages: readonly ChatMessage[]): string {
   const first = messages.findIndex((message) => message.role === "user");
   return nameFrom("", messages.slice(0, first < 0 ? 1 : first + 1));
-}
-
-/** Returns whether messages have a tool call with an id that no other conversation has. */
-export function hasUniqueCall(messages: readonly ChatMessage[]): boolean {
-  const ids = messages.flatMap((message) => (message.tool_calls ?? []).map((call) => call.id));
-  return ids.some((id) => id.length >= MIN_ID_LENGTH && !GENERATED_ID.test(id));
 }
 
 /** The names of histories that begin with the same messages, by the first one that differs. */
@@ -34,7 +25,7 @@ export class SessionNames {
   find(name: string, messages: readonly ChatMessage[]): string {
     const forks = this.#forks.get(name);
     for (const fork of [...(forks?.keys() ?? [])].sort((one, other) => one - other)) {
-      const ownName = fork < messages.length && forks?.get(fork)?.get(digestUpTo(messages, fork));
+      const ownName = fork <= messages.length && forks?.get(fork)?.get(digestUpTo(messages, fork));
       if (ownName) return this.find(ownName, messages);
     }
     return name;

@@ -40,14 +40,12 @@ from contextrender_bridge.client.replies import (
     SessionPage,
     SyncView,
 )
-from contextrender_bridge.client.session_names import SessionNames, has_unique_call, name_of_body
+from contextrender_bridge.client.session_names import SessionNames, name_of_body
 from contextrender_bridge.dialects import Dialect, Transcript
 from contextrender_bridge.dialects.chat import check_messages
 
 Message = Mapping[str, Any]
 
-MAX_FORKS = 32
-"""The number of conversations that begin alike, after which the last name is shared."""
 WARNED = 1024
 """The number of histories for which a warning is remembered."""
 
@@ -87,6 +85,7 @@ class Core(Connection):
         usage: Mapping[str, Any] | None = None,
         token: str | None = None,
         history_key: str = "",
+        one_conversation: bool = False,
     ) -> Flow[RenderView]:
         """Record the new messages of a history and return the next call's prompt.
 
@@ -101,7 +100,7 @@ class Core(Connection):
         shown if they fit; the reply lists them in `pinned`. `delivery` ("rendered", "full" or
         "holdout") is what the model receives, and `client` is the name of the calling program; both
         are recorded with the call. `usage` is the provider's usage of an earlier call (as in
-        `record_usage`) and is recorded with that call.
+        `record_usage`) and is recorded with that call. `one_conversation` is as in `sync`.
         """
         settings: dict[str, Any] = {"budget": budget, "policy": policy, "model": model}
         settings |= {"parameters": parameters, **_pins(pinned_tools, pinned_calls)}
@@ -109,6 +108,7 @@ class Core(Connection):
             "output": output,
             "answer_before_commit": answer_before_commit or None,
             "agent_defaults": agent_defaults or None,
+            "one_conversation": one_conversation or None,
         }
         metadata = {"delivery": delivery, "client": client, "usage": usage and dict(usage)}
         fields = {"session": session, **settings, **modes, **metadata}
@@ -159,14 +159,7 @@ class Core(Connection):
             reader = dialect_of(dialect, body)
             name = name_of_body(reader, body) if session is None else session
             key = (token, name, history_key)
-            read = self._read_history(
-                reader, body, key, model, stop_at, is_named=session is not None
-            )
-            key, transcript, snapshot = yield from read
-            if not transcript.messages:
-                return RenderedRequest(body)
             fields = {
-                "session": key[1],
                 "budget": defaults.budget if budget is None else budget,
                 "policy": defaults.policy if policy is None else policy,
                 "parameters": parameters,
@@ -175,12 +168,18 @@ class Core(Connection):
                 "output": "plan",
                 "answer_before_commit": True,
                 "agent_defaults": True,
+                "one_conversation": session is None or None,
             }
             bypass = _to_list("bypass_tools", bypass_tools) or ()
-            send = self._send(
-                "render", key, snapshot, transcript.messages, fields, stop_at, transcript
-            )
-            reply = cast(RenderView, (yield from send))
+            render = self._render_items(reader, body, key, fields, stop_at)
+            try:
+                reply, key, transcript = yield from render
+            except OtherConversation:
+                # Another call has continued the session with another conversation meanwhile.
+                render = self._render_items(reader, body, key, fields, stop_at)
+                reply, key, transcript = yield from render
+            if reply is None:
+                return RenderedRequest(body)
             rendered = apply_plan(body, transcript, reply, bypass, recalls=recalls)
             self.failures.end()
             self._warn_once(key, rendered.failure)
@@ -190,6 +189,28 @@ class Core(Connection):
                 raise
             self.failures.add(reason_of(failure), remedy_of(failure))
             return RenderedRequest(body, failure=reason_of(failure))
+
+    def _render_items(
+        self,
+        reader: Dialect,
+        body: Mapping[str, Any],
+        key: Key,
+        fields: Mapping[str, Any],
+        stop_at: float,
+    ) -> Flow[tuple[RenderView | None, Key, Transcript]]:
+        """Render the history of a request body; return the reply, the history's key and transcript.
+
+        The reply is None if there are no messages. `fields` are those of `render`. If these have
+        `one_conversation`, the session is found as in `_read_history`.
+        """
+        is_named = not fields["one_conversation"]
+        read = self._read_history(reader, body, key, fields["model"], stop_at, is_named=is_named)
+        key, transcript, snapshot = yield from read
+        if not transcript.messages:
+            return None, key, transcript
+        fields = {**fields, "session": key[1]}
+        send = self._send("render", key, snapshot, transcript.messages, fields, stop_at, transcript)
+        return cast(RenderView, (yield from send)), key, transcript
 
     def _read_history(
         self,
@@ -248,7 +269,8 @@ class Core(Connection):
     ) -> Flow[SyncView]:
         """Record the new messages of a history. `settings` become the session's defaults.
 
-        With `one_conversation`, raise OtherConversation if the messages would start a new branch.
+        With `one_conversation`, raise OtherConversation if the messages differ from the recorded
+        ones, or end before them, and are not surely of the same conversation.
         """
         fields: dict[str, Any] = {
             "session": session,
@@ -380,16 +402,15 @@ class Core(Connection):
         `messages` were read from `items`: `transcript` has read them, or is None if the items are
         the messages. Record the history in the session of each possible name in turn, until the
         service accepts it as the same conversation. If the service refuses it, make the next name
-        from the messages up to the first that differs. Stop after `MAX_FORKS` names.
+        from the messages up to the first that differs.
         """
         token, name, history_key = key
         stable_items = items[: transcript.stable_count] if transcript else items
-        is_answered = any(message["role"] == "assistant" for message in messages)
-        for _ in range(MAX_FORKS):
+        # Each name that the service refuses stands for more equal messages than the one before it.
+        for _ in range(len(messages) + 1):
             name = self._names.find(token, name, messages)
             key = (token, name, history_key)
-            # Without an answer, conversations that begin alike cannot be told apart.
-            if not is_answered or self._histories.find(key, items):
+            if self._histories.find(key, items):
                 return name
             snapshot = self._histories.snapshot(key, messages, stable_items, None)
             fields = {"session": name, "model": model, "one_conversation": True}
@@ -397,10 +418,6 @@ class Core(Connection):
                 yield from self._send("sync", key, snapshot, messages, fields, stop_at, transcript)
             except OtherConversation as error:
                 fork = int(str(error.details.get("fork") or 0))
-                if has_unique_call(messages[:fork]):
-                    # Both histories begin with the same unique call, so they are one conversation
-                    # whose past the agent has rewritten.
-                    return name
                 self._names.add(token, name, messages, fork)
             else:
                 return name
@@ -457,6 +474,9 @@ class Core(Connection):
             if not snapshot.prefix.messages:
                 raise
             reply = yield from send_from(RecordedPrefix())
+        except OtherConversation:
+            self._histories.forget(key)
+            raise
         recorded_prefix = RecordedPrefix(len(messages), snapshot.fingerprint, reply["digest"])
         self._histories.remember(key, snapshot, recorded_prefix, transcript)
         return reply

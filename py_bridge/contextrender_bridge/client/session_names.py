@@ -3,7 +3,9 @@
 A name is made from the beginning of a history. Two conversations may begin alike and then differ.
 So before a history is recorded in an existing session, the service is asked whether it continues
 that session (`Core.find_session`). If it does not, the history gets another name, made from the
-messages up to the first that differs. This name is the same in every process.
+messages up to the first that differs. A history that ends before the recorded one may be the
+beginning of another conversation, so its name is made from all of its messages. These names are the
+same in every process.
 """
 
 from __future__ import annotations
@@ -14,13 +16,9 @@ from typing import Any
 
 from contextrender_bridge.base import wire
 from contextrender_bridge.dialects import Dialect
-from contextrender_bridge.dialects.call_pairing import is_generated_id
 
 Message = Mapping[str, Any]
 REMEMBERED = 1024
-SHORTEST_ID = 16
-"""The length from which a call's id is unique. Shorter ids are counters that conversations
-share."""
 
 
 def name_of(messages: Sequence[Message], caller: str = "") -> str:
@@ -77,7 +75,7 @@ class SessionNames:
             names = (
                 forks[fork].get(_beginning_digest(messages, fork))
                 for fork in sorted(forks)
-                if fork < len(messages)
+                if fork <= len(messages)
             )
             own_name = next(filter(None, names), None)
             if own_name is None:
@@ -92,15 +90,6 @@ class SessionNames:
         names[digest] = f"auto-{wire.digest_of(name, digest)}"
         while len(self._forks) > REMEMBERED:
             self._forks.popitem(last=False)
-
-
-def has_unique_call(messages: Sequence[Message]) -> bool:
-    """Return whether messages have a tool call whose id no other conversation can have.
-
-    Another history with such a call is the same conversation, whose past the agent has rewritten.
-    """
-    ids = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
-    return any(len(id) >= SHORTEST_ID and not is_generated_id(id) for id in ids)
 
 
 def _beginning_digest(messages: Sequence[Message], fork: int) -> str:

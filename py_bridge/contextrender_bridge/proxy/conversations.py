@@ -139,7 +139,7 @@ class ProxiedCall:
 
     A call that is certain to fit, or that is only observed, does not wait for the service. Its
     rendered request is then the result of `later`, and `fit` the original one. `messages` is 0 if
-    the call is not recorded.
+    the call is not recorded. `is_named` is false if the session's name was made from its messages.
     """
 
     session: str
@@ -148,6 +148,13 @@ class ProxiedCall:
     controls: Controls
     later: asyncio.Task[RenderedRequest] | None = field(default=None, repr=False)
     messages: int = 0
+    is_named: bool = True
+
+    @property
+    def model(self) -> str | None:
+        """The model that the request names, or None."""
+        model = self.fit.body.get("model")
+        return model if isinstance(model, str) else None
 
     async def rendered(self, seconds: float = 0.0) -> RenderedRequest:
         """Return the rendered request, after at most `seconds` if it is rendered `later`.

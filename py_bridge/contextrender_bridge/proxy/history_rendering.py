@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from contextrender_bridge.asgi import Headers
-from contextrender_bridge.base.errors import Unreachable
+from contextrender_bridge.base.errors import OtherConversation, Unreachable
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.fitting import (
@@ -28,12 +28,7 @@ from contextrender_bridge.proxy.controls import (
     history_key_of,
     session_of,
 )
-from contextrender_bridge.proxy.conversations import (
-    Conversation,
-    Conversations,
-    ProxiedCall,
-    Size,
-)
+from contextrender_bridge.proxy.conversations import Conversation, Conversations, ProxiedCall, Size
 from contextrender_bridge.proxy.own_calls import is_side_call
 from contextrender_bridge.proxy.pause import Pause
 from contextrender_bridge.proxy.provider_history import has_references, is_kept_by_provider
@@ -81,14 +76,9 @@ class Histories:
                 return call
             if not call.controls.has_user:
                 return self._failed(call, "token_missing")
-            if not given_name(path, headers) and not self._pause.is_on:
-                call = replace(call, session=await self._find_name(call, transcript, history_key))
-                call = self._conversations.add_state(call, history_key)
-            call.conversation.fix_system(transcript)
-            if self._pause.is_on:
-                return self._failed(call, "paused")
             call = replace(call, messages=len(transcript.messages))
-            return await self._render(call, transcript, history_key, headers)
+            render = self._render if given_name(path, headers) else self._render_unnamed
+            return await render(call, transcript, history_key, headers)
         except Exception as failure:
             self._pause.note(failed=_is_outage(failure))
             return self._failed(call, reason_of(failure))
@@ -99,17 +89,23 @@ class Histories:
         if self._recording:
             await asyncio.wait(set(self._recording), timeout=SETTLE_SECONDS)
 
-    async def _find_name(self, call: ProxiedCall, transcript: Transcript, history_key: str) -> str:
-        """Return the name of the session that an unnamed history continues."""
-        model = call.fit.body.get("model")
-        search = self.client.find_session(
-            call.session,
-            transcript.messages,
-            model=model if isinstance(model, str) else None,
-            token=call.controls.token,
-            history_key=history_key,
-        )
-        return await asyncio.wait_for(search, self.deadline)
+    async def _render_unnamed(
+        self, call: ProxiedCall, transcript: Transcript, history_key: str, headers: Headers
+    ) -> ProxiedCall:
+        """Find the session that an unnamed history continues, render the call, and return it.
+
+        Repeat it if another call has continued the session with another conversation meanwhile.
+        """
+        find = partial(self.client.find_session, model=call.model, token=call.controls.token)
+        for _ in range(0 if self._pause.is_on else 2):
+            search = find(call.session, transcript.messages, history_key=history_key)
+            name = await asyncio.wait_for(search, self.deadline)
+            call = replace(call, session=name, is_named=False)
+            call = self._conversations.add_state(call, history_key)
+            rendered = await self._render(call, transcript, history_key, headers)
+            if rendered.fit.failure != OtherConversation.code:
+                return rendered
+        return await self._render(call, transcript, history_key, headers)
 
     async def _render(
         self, call: ProxiedCall, transcript: Transcript, history_key: str, headers: Headers
@@ -118,6 +114,9 @@ class Histories:
 
         If it is certain to fit or only observed, return at once: the service answers `later`.
         """
+        call.conversation.fix_system(transcript)
+        if self._pause.is_on:
+            return self._failed(call, "paused")
         conversation, body = call.conversation, call.fit.body
         budget = conversation.limited_budget(call.controls.budget)
         recorded_count = partial(
@@ -172,7 +171,6 @@ class Histories:
         reply with the conversation. In any mode but `render`, report no failure of the plan.
         """
         controls, conversation, body = call.controls, call.conversation, call.fit.body
-        model = body.get("model")
         usage_report = conversation.usage_report
         reply = await self.client.render(
             call.session,
@@ -182,7 +180,7 @@ class Histories:
             parameters={"cache_ttl_minutes": transcript.cache_ttl_minutes},
             pinned_tools=sorted(controls.pinned_tools) or None,
             pinned_calls=sorted(controls.pinned_calls) or None,
-            model=model if isinstance(model, str) else None,
+            model=call.model,
             output="plan",
             answer_before_commit=True,
             agent_defaults=True,
@@ -191,6 +189,7 @@ class Histories:
             delivery=controls.delivery,
             client=client_of(headers),
             usage=usage_report,
+            one_conversation=not call.is_named,
         )
         if conversation.usage_report is usage_report:
             conversation.usage_report = None

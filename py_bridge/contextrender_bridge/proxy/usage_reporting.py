@@ -110,8 +110,8 @@ def _usage_report(call: ProxiedCall, usage: Usage | None, delivery: str) -> dict
     """Return the field `usage` of `render`, `sync` and `record_usage` for a call."""
     declared = declared_by(call)
     report: dict[str, Any] = {"messages": call.messages, "delivery": delivery}
-    if isinstance(model := call.fit.body.get("model"), str):
-        report["requested_model"] = model
+    if call.model is not None:
+        report["requested_model"] = call.model
     if declared:
         report["declared_tokens"] = declared
     if usage is None:

@@ -5,18 +5,21 @@ from what is recorded and so start another branch. Digests are cumulative, so tw
 share a digest share all messages before it.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
 from typing import Any, Self
 
 from contextrender_bridge.base.errors import HistoryDiverged
-from contextrender_bridge.engine.history.history import History
+from contextrender_bridge.engine.history.history import NO_CALL, History
 
 ROOT = -1
 """The parent of a branch that begins with a session's first message."""
 
 _MAX_SEARCHED_BRANCHES = 16
+_RANDOM = re.compile(r"(?=[a-z0-9]*[a-z][0-9])(?=[a-z0-9]*[0-9][a-z])[a-z0-9]{12,}", re.IGNORECASE)
+"""A part of an id that is random, in contrast to counters and words such as a tool's name."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -121,6 +124,31 @@ def _count_equal_first(recorded_digests: Sequence[str], sent_digests: Sequence[s
             break
         equal_count += 1
     return equal_count
+
+
+def is_same_conversation(
+    history: History, matched: int, messages: Sequence[Mapping[str, Any]]
+) -> bool:
+    """Return whether a history that differs from a recorded one is surely the same conversation.
+
+    `history` is the recorded one, whose first `matched` messages are equal. `messages` are the
+    other history's messages after these. Only one conversation has a call with a random id. So
+    both are the same if they share such a call, and the model made it after the first request, or
+    its result follows the point where the two differ. Calls in the first request do not count,
+    because they may be examples that an application sends in each conversation.
+    """
+    later_ids = {str(message.get("tool_call_id")) for message in messages}
+    results, first_time = history.results, next(iter(history.times), 0.0)
+    for number, id in enumerate(results.call_id):
+        asked_at = results.call_message[number]
+        if results.message[number] >= matched:
+            is_shared = id in later_ids
+        else:
+            is_shared = asked_at != NO_CALL and history.times[asked_at] > first_time
+        tool = history.names[results.event[number]]
+        if is_shared and any(part[0] not in tool for part in _RANDOM.finditer(id)):
+            return True
+    return False
 
 
 def shared_events(branches: Sequence[BranchInfo], branch: int, other: int) -> int:
