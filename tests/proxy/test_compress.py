@@ -185,5 +185,6 @@ def test_large_history_is_dropped_after_a_pause(
     monkeypatch.setattr(memory_release, "PAUSE_SECONDS", 0.05)
     compress(setup, history(setup), session=name, budget=100_000)
     until(lambda: all(size <= 1000 for size in sizes()), why=sizes)
-    (last,) = [reply for (_, key), reply in setup.proxy._compression._last.items() if key == name]
+    replies = setup.proxy._compression._last_replies.items()
+    (last,) = [reply for (_, session), reply in replies if session == name]
     assert last.call.later is None and not last.call.fit.body

@@ -64,9 +64,10 @@ class Proxy:
     ) -> None:
         """Reach the service through `client`.
 
-        `trust` decides which requests may use the proxy's own token. `bodies` limits the bodies in
-        memory (None: no limit); a body that is only forwarded has no limit. `recalls` is true if
-        the agent has the recall tool although its requests do not declare it.
+        `trust` decides which requests may use the proxy's own token. `bodies` limits the bodies
+        that are read into memory; None sets no limit. Forwarded bodies are not read, so they are
+        never limited. `recalls` is true if the agent has the recall tool although its requests do
+        not declare it.
         """
         self.settings = settings
         self.http = Connections(settings.provider_timeout)
@@ -110,26 +111,26 @@ class Proxy:
         if not (request.compresses or request.dialect):
             await self._forward(request, receive, send)
             return
-        bodies = self._bodies
-        with bodies.reading(scope, receive) if bodies else nullcontext(receive) as limited:
-            body = await read_body(limited)
+        reading = self._bodies.reading(scope, receive) if self._bodies else nullcontext(receive)
+        with reading as limited_receive:
+            body = await read_body(limited_receive)
             try:
                 if request.compresses:
-                    await self._compress(request, body, send, is_trusted=is_trusted)
+                    await self._answer_own_endpoint(request, body, send, is_trusted=is_trusted)
                 else:
                     work = self._calls.answer(request, body, send, is_trusted=is_trusted)
-                    await while_connected(limited, work)
+                    await while_connected(limited_receive, work)
             finally:
                 if len(body) > LARGE_CHARACTERS:
                     self._memory.start()
 
-    async def _compress(
+    async def _answer_own_endpoint(
         self, request: Request, raw: bytes, send: Send, *, is_trusted: bool
     ) -> None:
-        """Answer a request to `compress`, `compact` or `retrieve`.
+        """Answer a request to `compress`, `compact` or `retrieve`, whose body is `raw`.
 
-        Read the settings in its headers and its JSON body, and send the reply. A bearer token is
-        accepted as the service's token. Raise ContextRenderError if it cannot be answered.
+        If it is not trusted and has no token of ours in a header, its bearer token is used. Raise
+        ContextRenderError if the request cannot be answered.
         """
         target, headers = request.target, request.headers
         try:
@@ -154,6 +155,7 @@ class Proxy:
         body_sent = asyncio.Event()
 
         async def receive_after_body() -> Any:
+            # While the body is forwarded, `_body_pieces` alone may receive.
             await body_sent.wait()
             return await receive()
 
@@ -172,9 +174,9 @@ class Proxy:
 
 
 async def _body_pieces(receive: Receive, body_sent: asyncio.Event) -> AsyncIterator[bytes]:
-    """Yield the pieces of a request's body. Set `body_sent` after the last one.
+    """Yield the pieces of a request's body. Set `body_sent` after the last piece.
 
-    Raise ClientDisconnected if the client closes the connection before.
+    Raise ClientDisconnected if the client closes the connection before the last piece.
     """
     while True:
         message = await receive()
@@ -200,8 +202,9 @@ def _posted_fields(request: Request, raw: bytes) -> dict[str, Any]:
 def trust_own_programs(secret: str = "") -> Trust:
     """Return a rule that lets this user's programs use the proxy's token.
 
-    A program that cannot be identified may instead send a path with the `secret` (`/k/SECRET/v1`).
-    If the path has a wrong secret, no program may use the token. An empty `secret` is not compared.
+    If `secret` is set and the request's path has a secret (`/k/SECRET/v1`), the rule compares
+    them: the request may use the token only if they are equal. Otherwise the request's process
+    must belong to this user.
     """
 
     async def trust(scope: Scope, target: Target) -> bool:

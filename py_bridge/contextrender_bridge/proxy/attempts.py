@@ -77,10 +77,11 @@ class CallAttempts:
         return shorter_content or content
 
     def content_after(self, content: bytes, start: ReplyStart) -> bytes | None:
-        """Return the body to send next, or None if the agent gets this reply to `content`.
+        """Return the body to send after the provider's reply to `content`, which `start` begins.
 
-        After a refusal as too long, return a smaller body. After another refusal of a rendered
-        history, return the full history. Return None for an answer, or if no retry is left.
+        If the provider refused `content` as too long, return a smaller body. If it refused a
+        rendered history for another reason, return the history in its other form. Return None if
+        it answered or no retry is left: the agent then gets this reply.
         """
         if not start.is_refused:
             self._record_acceptance(content)
@@ -92,8 +93,8 @@ class CallAttempts:
             retry = self._other_form(content)
         else:
             retry = None
+        has_retried = self._retries_left < MAX_RETRIES
         if retry is None or not self._retries_left:
-            has_retried = self._retries_left < MAX_RETRIES
             self._conversation.was_refused_after_retry = has_retried
             return None
         self._retries_left -= 1
@@ -101,9 +102,9 @@ class CallAttempts:
         return retry
 
     def note_late_refusal(self, content: bytes, reply: UsageCapture) -> None:
-        """Remember the limit if the provider refuses the prompt as too long within its answer.
+        """Remember the limit if the `reply` to `content` ends with a refusal as too long.
 
-        The agent has the answer's beginning by then, so the call cannot be retried.
+        The agent has the beginning of this reply already, so the call cannot be retried.
         """
         is_stream = reply.is_accepted and "event-stream" in reply.content_type
         refusal = late_refusal(reply.plain_body) if is_stream and self.may_change else None
@@ -121,18 +122,20 @@ class CallAttempts:
             conversation.max_bytes = min(conversation.max_bytes, len(content))
 
     def _other_form(self, content: bytes) -> bytes | None:
-        """Return the full history if the rendered one was refused, otherwise the rendered one.
+        """Return the history in its other form: full if `content` is rendered, and vice versa.
 
-        Return None if the provider has refused both. `accepts_only_full` is the state from earlier
-        calls of the history, `sends_full_after_refusal` that of this call.
+        Return None if this call has already sent both forms, or if the full history was refused
+        and the rendered one is not smaller.
         """
         conversation = self._conversation
         if not self.sends_full_after_refusal and not conversation.accepts_only_full:
+            # The rendered history was refused.
             self.sends_full_after_refusal = True
             return self.request.full(conversation.max_bytes)
+        # The full history was refused. If an earlier call set `accepts_only_full`, this call began
+        # with the full history and has not sent the rendered one.
         rendered = self.request.rendered(self._call.fit.body)
         if conversation.accepts_only_full and len(rendered) < len(content):
-            # The full history, which the provider accepted before, no longer fits the model.
             self.sends_full_after_refusal = conversation.accepts_only_full = False
             return rendered
         return None
@@ -144,16 +147,17 @@ class CallAttempts:
         None if the request cannot be made smaller.
         """
         conversation, reply = self._conversation, self._call.fit.reply
-        self.request.learn(refusal)
-        tokens = reply["tokens_after"] if reply else conversation.size.tokens
-        if tokens and not self.sends_full_after_refusal:
-            conversation.max_tokens = refusal.next_budget(tokens)
         is_first_refusal = self._refusal_count == 1
         has_numbers = bool(refusal.prompt_tokens)
-        if not is_first_refusal or not has_numbers:
-            # Token counts gave no request that fits, or the refusal has none: the next call is
-            # limited by its bytes as well.
+        self.request.learn(refusal)
+        history_tokens = reply["tokens_after"] if reply else conversation.size.tokens
+        if history_tokens and not self.sends_full_after_refusal:
+            conversation.max_tokens = refusal.next_budget(history_tokens)
+        if not has_numbers or not is_first_refusal:
+            # The refusal has no token counts, or the counts of an earlier one gave no request that
+            # fits. So limit the bytes of the next call, too.
             conversation.max_bytes = int(len(content) * min(refusal.share, MAX_NEXT_SHARE))
-        # Without numbers, `refusal.share` is a fixed share. A second refusal needs a smaller one.
-        share = refusal.share if is_first_refusal or has_numbers else LAST_SHARE
+        share = refusal.share
+        if not has_numbers and not is_first_refusal:
+            share = LAST_SHARE  # `refusal.share` is fixed without numbers, and was not enough
         return self.request.smaller(len(content), share)

@@ -25,7 +25,8 @@ LARGE_CHARACTERS = 16 * 2**20
 """A body with more characters is dropped during a pause; its next request is parsed in full."""
 
 _SPACE = re.compile(r"[ \t\n\r]*")
-_value = json.JSONDecoder().raw_decode
+_read_value = json.JSONDecoder().raw_decode
+"""Return the JSON value at a position of a text, and the position after it."""
 
 
 @dataclass
@@ -33,11 +34,11 @@ class Body:
     """A request body.
 
     - `prefix`: the text up to the end of the last item. A later body that continues this one begins
-      with it. Empty if the body has no items, or is not to be continued.
+      with this text. If `prefix` is empty, no later body can continue this one.
     - `fields_before`: the fields that come before the items in the text.
     - `reused_count`: the number of first items that were taken from an earlier body.
     - `starts`, `ends`: the positions in the text where each item begins and ends.
-    - `transcripts`: this body's transcript, after those of earlier bodies that it continues.
+    - `transcripts`: the transcripts of earlier bodies that this body continues, then its own.
     - `list_start`, `list_end`: the positions in the text after the opening and before the closing
       bracket of the list of items; 0 if they are unknown.
     """
@@ -95,18 +96,18 @@ class RecentBodies:
     def _find_earlier(self, text: str) -> tuple[Body | None, int]:
         """Return an earlier body that `text` continues, and the number of items they share.
 
-        Return (None, 0) if there is none. Try first with all items of each body, then without up to
-        `CHANGEABLE_ITEMS` - 1 of its last ones.
+        Try to find a body all of whose items `text` repeats, then a body without its last item,
+        and so on, up to `CHANGEABLE_ITEMS` - 1 items. Return (None, 0) if there is none.
         """
         for changed_items in range(CHANGEABLE_ITEMS):
             for body in reversed(self._bodies):
-                count = len(body.ends) - changed_items
-                if count > 0 and text.startswith(body.prefix[: body.ends[count - 1]]):
-                    return body, count
+                shared_count = len(body.ends) - changed_items
+                if shared_count > 0 and text.startswith(body.prefix[: body.ends[shared_count - 1]]):
+                    return body, shared_count
         return None, 0
 
     def _evict(self) -> None:
-        """Keep the newest bodies, at most `REMEMBERED` and `MAX_CHARACTERS`."""
+        """Keep the newest bodies: at most `REMEMBERED`, with `MAX_CHARACTERS` in all."""
         characters = 0
         for number in range(len(self._bodies) - 1, -1, -1):
             characters += len(self._bodies[number].prefix)
@@ -115,24 +116,24 @@ class RecentBodies:
                 return
 
 
-# In the functions below, `at` is a position in the text. `more` tells whether a value begins there.
+# In the functions below, `at` is a position in the text.
 
 
 def _parse(text: str, key: str, earlier: Body | None, shared_count: int) -> Body:
     """Parse a body whose items are in the field `key`.
 
     If the text begins with the first `shared_count` items of an `earlier` body, take those items
-    from there and parse only the remaining text. Raise ValueError if it is no JSON object,
-    IndexError if it ends too early.
+    from that body, and parse only the remaining text. Raise ValueError if the text is no JSON
+    object, and IndexError if it ends too early.
     """
     body = Body({})
     if earlier is None:
         at = _skip(text, 0, "{")
-        more = text[at] != "}"
+        has_field = text[at] != "}"
     else:
-        at, more = _next(text, _continue_items(text, key, body, earlier, shared_count))
-    while more:
-        name, at = _value(text, at)
+        at, has_field = _skip_comma(text, _continue_items(text, key, body, earlier, shared_count))
+    while has_field:
+        name, at = _read_value(text, at)
         at = _skip(text, at, ":")
         if name == key and text[at] == "[" and not body.prefix:
             body.fields_before = dict(body.fields)
@@ -142,8 +143,8 @@ def _parse(text: str, key: str, earlier: Body | None, shared_count: int) -> Body
                 # The field comes a second time, and its last value counts: the items that were
                 # read, and their positions, are not the body's.
                 body.prefix, body.list_end = "", 0
-            body.fields[name], at = _value(text, at)
-        at, more = _next(text, at)
+            body.fields[name], at = _read_value(text, at)
+        at, has_field = _skip_comma(text, at)
     if text[at] != "}" or _skip_space(text, at + 1) != len(text):
         raise ValueError("not one object")
     return body
@@ -158,27 +159,30 @@ def _read_items(text: str, at: int, key: str, body: Body) -> int:
 
 
 def _continue_items(text: str, key: str, body: Body, earlier: Body, count: int) -> int:
-    """Take the first `count` items and the fields before them from `earlier`; read the other items.
+    """Copy the fields before the items, and the first `count` items, from `earlier` to `body`.
 
-    Return the position after the list of items.
+    Then read the other items from the text, and return the position after the list of items.
     """
     body.fields, body.fields_before = dict(earlier.fields_before), earlier.fields_before
     body.reused_count, body.list_start = count, earlier.list_start
     body.items, body.starts = earlier.items[:count], earlier.starts[:count]
     body.ends = earlier.ends[:count]
-    at, more = _next(text, body.ends[-1])
-    return _read_remaining_items(text, at, more, key, body)
+    at, has_item = _skip_comma(text, body.ends[-1])
+    return _read_remaining_items(text, at, has_item, key, body)
 
 
-def _read_remaining_items(text: str, at: int, more: bool, key: str, body: Body) -> int:
-    """Read the items from `at` to the end of the list; return the position after the list."""
+def _read_remaining_items(text: str, at: int, has_item: bool, key: str, body: Body) -> int:
+    """Read the items from `at` to the end of the list; return the position after the list.
+
+    `has_item` is false if no item begins at `at`.
+    """
     items, starts, ends = body.items, body.starts, body.ends
-    while more:
+    while has_item:
         starts.append(at)
-        item, at = _value(text, at)
+        item, at = _read_value(text, at)
         items.append(item)
         ends.append(at)
-        at, more = _next(text, at)
+        at, has_item = _skip_comma(text, at)
     if text[at] != "]":
         raise ValueError("not a list")
     body.fields[key], body.list_end = items, at
@@ -186,10 +190,12 @@ def _read_remaining_items(text: str, at: int, more: bool, key: str, body: Body) 
     return at + 1
 
 
-def _next(text: str, at: int) -> tuple[int, bool]:
-    """Return the next position after a value, and whether another value follows a comma there."""
+def _skip_comma(text: str, at: int) -> tuple[int, bool]:
+    """Skip white space and a comma. Return the next position, and whether there was a comma."""
     at = _skip_space(text, at)
-    return (_skip_space(text, at + 1), True) if text[at] == "," else (at, False)
+    if text[at] == ",":
+        return _skip_space(text, at + 1), True
+    return at, False
 
 
 def _skip(text: str, at: int, mark: str) -> int:

@@ -44,14 +44,14 @@ if TYPE_CHECKING:
     from contextrender_bridge.workers.serving import Worker
 
 
-_READ = {
+_PARSERS = {
     "budget": as_budget,
     "policy": as_policy,
     "bypass_tools": as_patterns,
     "pin_tools": as_patterns,
     "holdout": as_share,
 }
-
+"""The parser of each rendering option, by the setting that the option is named after."""
 
 WAIT_SECONDS = 300.0
 CHECK_SECONDS = 0.2
@@ -94,8 +94,8 @@ def run(args: argparse.Namespace) -> int:
         **history_options(args),
         "mode": args.mode,
         "workers": args.workers and parse_setting(as_count, args.workers, "--workers"),
-        "upstream": _base("--upstream", args.upstream),
-        "anthropic_upstream": _base("--anthropic-upstream", args.anthropic_upstream),
+        "upstream": _parse_address("--upstream", args.upstream),
+        "anthropic_upstream": _parse_address("--anthropic-upstream", args.anthropic_upstream),
     }
     options = {name: value for name, value in options.items() if value is not None}
     settings = replace(current_settings(), **options)
@@ -116,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
     if sys.stdout.isatty() and secret:
         # The secret acts for this user, so it is written to a terminal only, never to a log.
         print(f"For programs that it cannot identify: {url}/k/{secret}/v1", flush=True)
-    return Supervisor(settings.workers, partial(_work, app, listener)).run()
+    return Supervisor(settings.workers, partial(_serve, app, listener)).run()
 
 
 def standalone_app(settings: Settings, trust: Trust) -> App:
@@ -132,8 +132,8 @@ def standalone_app(settings: Settings, trust: Trust) -> App:
     return Guard(Proxy(settings, AsyncContextRender(), trust, bodies=BodyLimits(settings)))
 
 
-def _work(app: Callable[[], App], listener: socket.socket, worker: Worker) -> int:
-    """Serve in one worker process."""
+def _serve(app: Callable[[], App], listener: socket.socket, worker: Worker) -> int:
+    """Serve the app in one worker process until it is stopped, and return the exit code."""
     from contextrender_bridge.request_guards import guarded_protocol
     from contextrender_bridge.workers.serving import WorkerServer
 
@@ -144,7 +144,7 @@ def _work(app: Callable[[], App], listener: socket.socket, worker: Worker) -> in
     return 0
 
 
-def _base(option: str, text: str | None) -> str | None:
+def _parse_address(option: str, text: str | None) -> str | None:
     return text and cast(str, parse_setting(as_base_address, text, option))
 
 
@@ -172,23 +172,23 @@ def add_history_options(parser: argparse.ArgumentParser) -> None:
 
 
 def history_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the rendering options that are given, by setting.
+    """Return the values of the rendering options on the command line, by setting.
 
     Raise CommandError if a value is invalid.
     """
     return {
-        name: parse_setting(read, text, f"--{name.replace('_', '-')}")
-        for name, read in _READ.items()
+        name: parse_setting(parse, text, f"--{name.replace('_', '-')}")
+        for name, parse in _PARSERS.items()
         if (text := getattr(args, name)) is not None
     }
 
 
 def wait_for_credentials(make: Callable[[], App]) -> App:
-    """Return the app that `make` creates, and wait for the service's credentials if necessary.
+    """Return the app that `make` creates, as soon as there are credentials for the service.
 
-    The first start of the local service creates the credentials file. If there is no such file and
-    no service is configured, wait at most `WAIT_SECONDS` for it; then raise CommandError. With
-    credentials, return at once: the proxy fails open until the service answers.
+    The local service writes the credentials file at its first start. If that can still happen,
+    wait for the file. Raise CommandError if there are no credentials after `WAIT_SECONDS`, or if
+    none will be written. The service itself need not answer: until then, the proxy fails open.
     """
     may_be_created = not current_settings().url and not (data_dir() / FILE_NAME).exists()
     try:

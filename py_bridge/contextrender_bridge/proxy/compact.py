@@ -21,18 +21,19 @@ from contextrender_bridge.proxy.placeholders import has_blocks
 
 OPTIONS = ("model", "tokens", "window", "summary", "only_results", "client")
 """The request fields that are sent to the service unchanged."""
-RECORDED_ELSEWHERE = frozenset({"history_diverged", "not_found"})
+BRANCH_MISSING = frozenset({"history_diverged", "not_found"})
+"""Error codes of the service if it does not have the branch that a compaction replaced."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContinuedHistory:
     """A history that continues after a compaction.
 
-    `before` identifies the recorded messages that the compaction's text replaced. `messages` are
-    those after that text.
+    `replaced` identifies the recorded messages that the compaction's text replaced. `messages` are
+    the messages after that text.
     """
 
-    before: CompactedBranch
+    replaced: CompactedBranch
     messages: list[Json]
 
 
@@ -43,9 +44,9 @@ async def compact(
 
     `body` has `messages` and optionally `session`; `path` is the session in the request's path, or
     empty. If no session is named, find it by its messages. If the history continues an earlier
-    compaction, send only the messages since; send all of them if the service does not have that
-    branch. Raise Unauthorized without a token, InvalidRequest if `messages` is invalid, and
-    ContextRenderError if the service fails.
+    compaction, send only the messages after it. If the service does not have the branch before that
+    compaction, send all messages. Raise Unauthorized without a token, InvalidRequest if `messages`
+    is invalid, and ContextRenderError if the service fails.
     """
     if not controls.has_user:
         raise Unauthorized("Send a token: `x-contextrender-token: TOKEN`.")
@@ -53,17 +54,17 @@ async def compact(
     field = body.get("session")
     name = field if isinstance(field, str) else path
     session = await _session_key(client, name, messages, controls.token)
-    fields = {name: body[name] for name in OPTIONS if name in body} | {"session": session}
+    fields = {option: body[option] for option in OPTIONS if option in body} | {"session": session}
     continued = find_continued(messages)
     if continued:
-        # The replaced messages are named by their number and digest instead of being sent.
-        replaced = {"offset": continued.before.messages, "prefix": continued.before.digest}
+        # The number and the digest of the replaced messages are sent instead of the messages.
+        replaced = {"offset": continued.replaced.messages, "prefix": continued.replaced.digest}
         try:
             return await client.call(
                 "compact", {**fields, **replaced, "messages": continued.messages}, controls.token
             )
         except ContextRenderError as error:
-            if error.code not in RECORDED_ELSEWHERE:
+            if error.code not in BRANCH_MISSING:
                 raise
     return await client.call("compact", {**fields, "messages": messages}, controls.token)
 
@@ -82,15 +83,18 @@ async def _session_key(
 
 
 def find_continued(messages: Sequence[Json]) -> ContinuedHistory | None:
-    """Return the history after its last compaction text, or None if it has no such text."""
+    """Return the history after its last compaction text, or None if it has no such text.
+
+    If a message has more text after the compaction's, the history begins with that text.
+    """
     for position in range(len(messages) - 1, -1, -1):
         message = messages[position]
         if message["role"] in ("assistant", "tool"):
             continue
         if compaction := find_compaction(plain_text(message.get("content"))):
-            before, remainder = compaction
+            replaced, remainder = compaction
             first: list[Json] = [{"role": "user", "content": remainder}] if remainder else []
-            return ContinuedHistory(before, [*first, *messages[position + 1 :]])
+            return ContinuedHistory(replaced, [*first, *messages[position + 1 :]])
     return None
 
 

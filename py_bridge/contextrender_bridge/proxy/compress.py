@@ -7,7 +7,6 @@ is stored.
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -27,21 +26,27 @@ from contextrender_bridge.proxy.bodies import Body
 from contextrender_bridge.proxy.controls import Controls
 from contextrender_bridge.proxy.conversations import ProxiedCall
 from contextrender_bridge.proxy.history_rendering import Histories
-from contextrender_bridge.proxy.placeholders import digest_of, has_blocks, texts_for, with_calls
+from contextrender_bridge.proxy.placeholders import (
+    digest_of,
+    has_blocks,
+    read_id,
+    texts_for,
+    with_calls,
+)
 
-_ID = re.compile(r"[0-9a-f]{24}")
 REMEMBERED = 4096
+"""The number of sessions whose names, and of sessions whose last replies, are remembered."""
 MARK_TOKENS = 32
 """The estimated tokens of the line that replaces a result."""
 
-PAGE = 100
+SESSIONS_PER_PAGE = 100
 
 
 @dataclass(slots=True, frozen=True)
 class LastReply:
-    """A session's last reply: hashes of its messages, and its call."""
+    """A session's last reply: a hash of each of its messages, and its call."""
 
-    messages: list[int]
+    message_hashes: list[int]
     call: ProxiedCall
 
 
@@ -51,8 +56,10 @@ class Compression:
     def __init__(self, histories: Histories) -> None:
         """Call the service through `histories`."""
         self._histories = histories
-        self._sessions: OrderedDict[tuple[str | None, str], str] = OrderedDict()
-        self._last: OrderedDict[tuple[str | None, str], LastReply] = OrderedDict()
+        self._session_names: OrderedDict[tuple[str | None, str], str] = OrderedDict()
+        """The name of each recent session, by the caller's token and the name's digest."""
+        self._last_replies: OrderedDict[tuple[str | None, str], LastReply] = OrderedDict()
+        """The last reply of each recent session, by the caller's token and the session's name."""
 
     async def compress(
         self, path: str, headers: Headers, body: Mapping[str, Any], controls: Controls
@@ -76,41 +83,47 @@ class Compression:
             controls = replace(controls, budget=budget)
         try:
             reply, call = await self._compress(path, headers, body, messages, controls)
-            return {**reply, "unchanged": self._unchanged(controls.token, reply, call)}
+            unchanged_count = self._remember_reply(controls.token, reply, call)
+            return {**reply, "unchanged": unchanged_count}
         except (LookupError, TypeError, AttributeError, ValueError) as failure:
             # The provider will refuse the malformed messages with the best explanation.
             self._histories.failures.add(reason_of(failure))
-            return {**_report(messages, 0, 0, [], ""), "fail_open": "malformed", "unchanged": 0}
+            fields = _reply_fields(messages, 0, 0, [], "")
+            return {**fields, "fail_open": "malformed", "unchanged": 0}
 
-    def _unchanged(self, token: str | None, reply: Json, call: ProxiedCall) -> int:
-        """Return the number of first messages that equal the last reply's; remember this reply."""
+    def _remember_reply(self, token: str | None, reply: Json, call: ProxiedCall) -> int:
+        """Remember a reply as its session's last one.
+
+        Return the number of its first messages that equal those of the session's previous reply.
+        """
         key = token, str(reply["session"])
         hashes = [hash(wire.dumps(message)) for message in reply["messages"]]
-        before = self._last.pop(key).messages if key in self._last else []
+        previous = self._last_replies.pop(key, None)
+        previous_hashes = previous.message_hashes if previous else []
         failure = call.fit.failure if call.fit.reply is None else ""
         # The usage report needs of the rendered request only whether it failed. Drop the messages.
         fit = RenderedRequest({}, failure=failure)
-        self._last[key] = LastReply(hashes, replace(call, fit=fit, later=None))
-        while len(self._last) > REMEMBERED:
-            self._last.popitem(last=False)
-        equal = takewhile(lambda pair: pair[0] == pair[1], zip(before, hashes, strict=False))
-        return sum(1 for _ in equal)
+        self._last_replies[key] = LastReply(hashes, replace(call, fit=fit, later=None))
+        while len(self._last_replies) > REMEMBERED:
+            self._last_replies.popitem(last=False)
+        pairs = zip(previous_hashes, hashes, strict=False)
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
     def _report_usage(self, body: Mapping[str, Any], controls: Controls) -> Json:
         """Report the provider's usage of the session's last call to the service.
 
         Raise InvalidRequest if `usage` is invalid, NotFound if no such call came through here.
         """
-        session, counts = str(body.get("session") or ""), body.get("usage")
-        usage = (
-            usage_of(str(body.get("model") or ""), counts) if isinstance(counts, Mapping) else None
-        )
+        session, model = str(body.get("session") or ""), str(body.get("model") or "")
+        counts = body["usage"]
+        usage = usage_of(model, counts) if isinstance(counts, Mapping) else None
         if usage is None:
             raise InvalidRequest("Field 'usage' must be a provider's usage.")
-        last = self._last.get((controls.token, session))
-        if last is None:
+        last_reply = self._last_replies.get((controls.token, session))
+        if last_reply is None:
             raise NotFound("No messages of this session came through here.")
-        self._histories.notes.add(last.call, usage, last.call.controls.delivery)
+        call = last_reply.call
+        self._histories.notes.add(call, usage, call.controls.delivery)
         return {"session": session, "recorded": True}
 
     async def _compress(
@@ -121,11 +134,11 @@ class Compression:
         messages: list[Any],
         controls: Controls,
     ) -> tuple[Json, ProxiedCall]:
-        """Return the reply, with compressed or with the original messages, and its call.
+        """Return the reply to a request with these messages, and its call.
 
-        Add a call to each result that has none, render the history, replace each omitted result by
-        a line, and remove the added calls again. The messages are the original ones if the call
-        fails open or gets its full history.
+        The reply has the original messages if the call fails open or gets its full history.
+        Otherwise add a call before each result that has none, render the history, replace each
+        omitted result by a line, and remove the added calls again.
         """
         is_anthropic = body.get("format") == "messages" or has_blocks(messages)
         dialect = "messages" if is_anthropic else "chat"
@@ -137,25 +150,25 @@ class Compression:
         fit = await call.rendered(self._histories.deadline)
         transcript, full_reason = fit.transcript, call.controls.full_reason
         if full_reason or fit.reply is None or fit.plan is None or transcript is None:
-            reply = _report(messages, 0, 0, [], call.session)
+            reply = _reply_fields(messages, 0, 0, [], call.session)
             if fit.failure:
                 reply["fail_open"] = fit.failure
             if full_reason:
                 reply["full_history"] = full_reason
             return reply, call
-        self._remember(controls.token, call.session)
+        self._remember_name(controls.token, call.session)
         texts = texts_for(call.session, fit.reply, fit.plan, transcript.messages)
         plan = MessagePlan.full_history(transcript.messages)
         for position, (_, text) in texts.items():
             plan.replace(position, text)
         shown_messages = transcript.apply(plan)["messages"]
         compressed = [item for n, item in enumerate(shown_messages) if n not in added]
-        before = fit.reply["tokens_before"]
+        before = after = fit.reply["tokens_before"]
         # `tokens_after` lacks the results that are shown beyond the budget: report no saving then.
-        after = before if fit.results_beyond_budget else fit.reply["tokens_after"]
-        after = min(after + MARK_TOKENS * len(texts), before)
+        if not fit.results_beyond_budget:
+            after = min(fit.reply["tokens_after"] + MARK_TOKENS * len(texts), before)
         ids = [id for id, _ in texts.values()]
-        return _report(compressed, before, after, ids, call.session), call
+        return _reply_fields(compressed, before, after, ids, call.session), call
 
     async def retrieve(self, id: str, controls: Controls) -> Json:
         """Return the complete result with this id.
@@ -165,10 +178,11 @@ class Compression:
         if not controls.has_user:
             raise Unauthorized("Send a token: `x-contextrender-token: TOKEN`.")
         token = controls.token
-        if not _ID.fullmatch(id):
+        parts = read_id(id)
+        if parts is None:
             raise NotFound("There is no such id.")
-        branch, position = int(id[16:18], 16), int(id[18:], 16)
-        session = await self._session(id[:16], token)
+        digest, branch, position = parts
+        session = await self._session_name(digest, token)
         reply = await self._histories.client.recall(
             session, results=[position], branch=branch, token=token
         )
@@ -185,36 +199,37 @@ class Compression:
             "message": result["message"],
         }
 
-    async def _session(self, digest: str, token: str | None) -> str:
-        """Return the key of the caller's session with this digest.
+    async def _session_name(self, digest: str, token: str | None) -> str:
+        """Return the caller's session whose name has this digest.
 
-        Search the sessions of the service if it is not remembered. Raise NotFound if none has it.
+        If the session is not remembered, search those of the service. Raise NotFound if no session
+        of the caller has the digest.
         """
-        key = self._sessions.get((token, digest))
-        if key is not None:
-            return key
+        name = self._session_names.get((token, digest))
+        if name is not None:
+            return name
         cursor: str | None = None
         while True:
             page = await self._histories.client.list_sessions(
-                limit=PAGE, cursor=cursor, token=token
+                limit=SESSIONS_PER_PAGE, cursor=cursor, token=token
             )
             for session in page["sessions"]:
                 if digest_of(session["session"]) == digest:
-                    self._remember(token, session["session"])
+                    self._remember_name(token, session["session"])
                     return str(session["session"])
             cursor = page["next"]
             if cursor is None:
                 raise NotFound("There is no such id.")
 
-    def _remember(self, token: str | None, session: str) -> None:
-        """Remember the digest of a caller's session, for at most `REMEMBERED` sessions."""
-        self._sessions[(token, digest_of(session))] = session
-        while len(self._sessions) > REMEMBERED:
-            self._sessions.popitem(last=False)
+    def _remember_name(self, token: str | None, session: str) -> None:
+        """Remember the name of a caller's session by its digest."""
+        self._session_names[(token, digest_of(session))] = session
+        while len(self._session_names) > REMEMBERED:
+            self._session_names.popitem(last=False)
 
 
-def _report(messages: Any, before: int, after: int, ids: list[str], session: str) -> Json:
-    """Return the reply's fields, some with names that gateways' guardrails define.
+def _reply_fields(messages: Any, before: int, after: int, ids: list[str], session: str) -> Json:
+    """Return the fields of a reply. Gateways' guardrails define the names of some.
 
     `before` and `after` are the tokens of the original and of the compressed messages. `ids` are
     the ids of omitted results.

@@ -31,7 +31,7 @@ LONGEST_HEADER = 2**17
 LARGE_BODY = 2**20
 """A body of more bytes is written in pieces, so that it does not delay other replies."""
 STALE_SECONDS = 2.0
-"""A request may be repeated if it fails within this time, over an idle connection.
+"""A request over an idle connection may be repeated if it fails within this time.
 
 The provider had closed the connection then. A request that fails later may have been processed.
 """
@@ -42,7 +42,7 @@ _NOT_ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
 class Unavailable(ServerError):
-    """Raised when a provider gives no answer: 504 after too long a silence, 502 otherwise."""
+    """Raised when a provider gives no answer: 504 if it was silent too long, 502 otherwise."""
 
     def __init__(self, reason: str, *, is_late: bool) -> None:
         status, code = (504, "upstream_timeout") if is_late else (502, "upstream_unavailable")
@@ -59,9 +59,9 @@ class Connections:
     All calls must come from one event loop.
     """
 
-    def __init__(self, silence: float) -> None:
-        """Let providers be silent for `silence` seconds, and use the environment's proxies."""
-        self._silence = silence
+    def __init__(self, max_silence: float) -> None:
+        """Wait at most `max_silence` seconds for each next byte of a provider."""
+        self._max_silence = max_silence
         self._proxies = getproxies()
         self._session: aiohttp.ClientSession | None = None
         self._certificate_fault = ""
@@ -88,8 +88,8 @@ class Connections:
     ) -> httpx.Response:
         """Send a request unchanged, and return the reply with its body unread.
 
-        Send it again if the provider had closed an idle connection. Raise httpx.HTTPError if no
-        reply comes.
+        Send it again if the provider had closed the connection, which was idle. Raise
+        httpx.HTTPError if no reply comes.
         """
         deadline = time.monotonic() + STALE_SECONDS
         while True:
@@ -98,7 +98,7 @@ class Connections:
                 response = await self._send(method, url, headers, content, attempt)
             except (aiohttp.ClientError, OSError, ValueError) as error:
                 was_closed = attempt.was_idle and _is_cut_off(error)
-                can_repeat = was_closed and isinstance(content, bytes)
+                can_repeat = was_closed and isinstance(content, bytes)  # an iterator is used up
                 if not can_repeat or time.monotonic() > deadline:
                     raise _httpx_error(error) from error
             else:
@@ -128,7 +128,7 @@ class Connections:
             method,
             target,
             data=data,
-            headers=[(name.decode("latin-1"), _text(value)) for name, value in headers],
+            headers=[(name.decode("latin-1"), _header_text(value)) for name, value in headers],
             skip_auto_headers=_NOT_ADDED,
             allow_redirects=False,
             proxy=proxy,
@@ -146,7 +146,7 @@ class Connections:
                 limit=0, keepalive_timeout=KEEPALIVE_SECONDS, ssl=context
             ),
             timeout=aiohttp.ClientTimeout(
-                total=None, sock_connect=CONNECT_SECONDS, sock_read=self._silence
+                total=None, sock_connect=CONNECT_SECONDS, sock_read=self._max_silence
             ),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -186,7 +186,7 @@ class _Body(httpx.AsyncByteStream):
 
 @dataclass(slots=True)
 class _Attempt:
-    """One attempt to send a request. `was_idle` is set if it reuses an idle connection."""
+    """One attempt to send a request. `was_idle` is true if its connection was idle before."""
 
     was_idle: bool = False
 
@@ -214,8 +214,8 @@ def _is_cut_off(error: Exception) -> bool:
     )
 
 
-def _text(value: bytes) -> str:
-    """Return a header's value as text. It is read as UTF-8, or as Latin-1 if that fails.
+def _header_text(value: bytes) -> str:
+    """Decode a header's value as UTF-8, or as Latin-1 if it is no UTF-8.
 
     aiohttp writes the text as UTF-8, so a valid UTF-8 value is sent unchanged.
     """

@@ -72,7 +72,7 @@ class Controls:
 
     @classmethod
     def of(cls, headers: Headers, settings: Settings, *, is_trusted: bool = False) -> Controls:
-        """Return the settings in the headers; the proxy's own for those that are not there.
+        """Return the settings in the headers. For a missing header, use the proxy's setting.
 
         Raise InvalidControl if a header has an invalid value.
         """
@@ -101,10 +101,12 @@ class Controls:
     def for_request(self, session: str, dialect: str, body: Mapping[str, Any]) -> Controls:
         """Return these settings, adapted to the request's session and body.
 
-        In mode `render`, a holdout session or a compaction call changes the mode to `observe`: the
-        full history is recorded and sent.
+        A holdout session or a compaction call changes the mode `render` to `observe`: the full
+        history is recorded and sent.
         """
         if self.mode != "render":
+            # A compaction call would let the proxy cut the request to the model's window. The
+            # other modes never change a request.
             return replace(self, is_compaction_call=False)
         is_compaction_call = self.is_compaction_call or is_compaction(dialect, body)
         if is_held_out(session, self.holdout):
@@ -131,6 +133,7 @@ def _budget(text: str) -> int | str:
 
 def _first_by_name(headers: Headers) -> dict[str, str]:
     """Return the first value of each header, by name."""
+    # The dictionary keeps the last value of each name, so the headers are reversed.
     return {name.decode("latin-1"): text.decode("latin-1") for name, text in reversed(headers)}
 
 
@@ -139,7 +142,10 @@ def _is_on(values: Mapping[str, str], name: str) -> bool:
 
 
 def _names(values: Mapping[str, str], name: str, default: frozenset[str]) -> frozenset[str]:
-    """Return the names in a header, or the default without one. Raise InvalidControl."""
+    """Return the names in a header, or `default` if the header is missing.
+
+    Raise InvalidControl if the header has an invalid value.
+    """
     text = values.get(f"x-contextrender-{name}")
     try:
         return as_patterns(text) if text else default
@@ -148,17 +154,20 @@ def _names(values: Mapping[str, str], name: str, default: frozenset[str]) -> fro
 
 
 def is_held_out(session: str, share: float) -> bool:
-    """Return whether a session is in the holdout share; it depends on nothing but the name."""
+    """Return whether a session belongs to the holdout `share` of all sessions.
+
+    A hash of the session's name decides, so the decision is the same for all calls of a session.
+    """
     digest = hashlib.sha256(f"holdout {session}".encode("utf-8", "replace")).digest()
     return int.from_bytes(digest[:8], "big") < share * 2**64
 
 
 def session_of(path: str, headers: Headers, messages: Sequence[Mapping[str, Any]]) -> str:
-    """Return the session's name in path or headers, otherwise a name made from the first messages.
+    """Return the session's name in the path or the headers, otherwise a generated name.
 
-    A generated name also depends on the caller's key for the provider, so that two callers whose
-    histories begin alike have two sessions. The request field `prompt_cache_key` is not used as a
-    name, because many people can share one value.
+    A generated name depends on the first messages. It also depends on the caller's key for the
+    provider, so that two callers whose histories begin alike have two sessions. The request field
+    `prompt_cache_key` is not used as a name, because many people can share one value.
     """
     if name := given_name(path, headers):
         return name

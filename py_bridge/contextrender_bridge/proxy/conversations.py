@@ -30,19 +30,20 @@ class Size:
     budget: int = 0
 
     def fits(
-        self, messages: Sequence[Json], recorded: Callable[[], int], budget: int | str | None
+        self, messages: Sequence[Json], recorded_count: Callable[[], int], budget: int | str | None
     ) -> bool:
-        """Return whether the history is certain to fit, counting every new byte as one token.
+        """Return whether `messages` are certain to fit the budget.
 
-        Return False if its counted messages are not all recorded: `recorded` returns the number of
-        first messages that are.
+        Every byte of a message after the counted ones counts as one token. `recorded_count` returns
+        how many of the first messages the service has. If these are fewer than the counted ones,
+        return False.
         """
         limit = budget if isinstance(budget, int) else self.budget
         if not limit or self.tokens > limit:
             return False
         new = messages[self.messages :]
         new_tokens = len(wire.dumps(new)) + sum(map(_media_tokens, new))
-        return self.tokens + new_tokens <= limit and self.messages <= recorded()
+        return self.tokens + new_tokens <= limit and self.messages <= recorded_count()
 
 
 @dataclass
@@ -75,18 +76,18 @@ class Conversation:
     recording: asyncio.Task[RenderedRequest] | None = field(default=None, repr=False)
 
     def limited_budget(self, budget: int | str | None) -> int | str | None:
-        """Return the smaller of `budget` and `max_tokens`.
+        """Return `budget`, limited to `max_tokens` if that is set.
 
-        Return `max_tokens`, if it is set, for an automatic or missing budget.
+        In that case, an automatic or missing budget becomes `max_tokens`.
         """
         if self.max_tokens is None:
             return budget
         return min(budget, self.max_tokens) if isinstance(budget, int) else self.max_tokens
 
     def fix_system(self, transcript: Transcript) -> None:
-        """Replace the leading system messages of a transcript by `system`.
+        """Replace the leading system messages of a transcript by those of the first call.
 
-        If their number has changed, keep the transcript's instead, and use them for the next calls.
+        If their number has changed, keep the transcript's own, and remember them for later calls.
         """
         system = _leading_system(transcript)
         if len(system) != len(self.system):
@@ -96,7 +97,7 @@ class Conversation:
     def start_recording(self, call: asyncio.Task[RenderedRequest]) -> None:
         """Set `recording` until the call is recorded.
 
-        A task that has ended would keep its result in memory, which has the whole request.
+        Then drop the task, because its result has the whole request.
         """
         self.recording = call
         call.add_done_callback(self._end_recording)
@@ -114,7 +115,7 @@ class Conversations:
         self._by_key: OrderedDict[Hashable, Conversation] = OrderedDict()
 
     def add_state(self, call: ProxiedCall, history_key: str) -> ProxiedCall:
-        """Return a call with the state of its history. Calls that fail open have one, too."""
+        """Return a call with the state of its history, which is created if it is not remembered."""
         key = call.controls.token, call.session, history_key
         conversation = self._by_key.setdefault(key, Conversation())
         self._by_key.move_to_end(key)

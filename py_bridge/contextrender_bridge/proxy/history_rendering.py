@@ -62,9 +62,8 @@ class Histories:
     ) -> ProxiedCall:
         """Return the call to send to the provider.
 
-        Read the history, find its session and its state, and render it. If that fails, the call
-        fails open: its request is unchanged. So is that of a call that is not to be recorded.
-        `path` is the session in the URL; empty without one.
+        Read the history, find its session and its state, and render it. The request is unchanged
+        if that fails or the call is not to be recorded. `path` is the session that the URL names.
         """
         call = ProxiedCall("", RenderedRequest(body.fields), Conversation(), controls)
         try:
@@ -110,9 +109,9 @@ class Histories:
     async def _render(
         self, call: ProxiedCall, transcript: Transcript, history_key: str, headers: Headers
     ) -> ProxiedCall:
-        """Render the call, after the history's earlier call is recorded, and return it.
+        """Render the call, once the history's earlier call is recorded, and return it.
 
-        If it is certain to fit or only observed, return at once: the service answers `later`.
+        If the history is certain to fit or only observed, return at once: `later` records the call.
         """
         call.conversation.fix_system(transcript)
         if self._pause.is_on:
@@ -129,20 +128,20 @@ class Histories:
         is_small = conversation.size.fits(transcript.messages, recorded_count, budget)
         # The size does not count items that cannot be read.
         is_certain_to_fit = is_small and not transcript.unread_items()
-        fit = partial(self._fit, call, transcript, history_key, budget, headers)
-        work = _after(conversation.recording, fit)
+        render = partial(self._call_service, call, transcript, history_key, budget, headers)
+        work = _after(conversation.recording, render)
         if call.controls.mode != "observe" and not is_certain_to_fit:
-            return replace(call, fit=await self._outcome(work, body, self.deadline))
-        later = asyncio.ensure_future(self._outcome(work, body, LATER_SECONDS))
+            return replace(call, fit=await self._request_of(work, body, self.deadline))
+        later = asyncio.ensure_future(self._request_of(work, body, LATER_SECONDS))
         self._recording.add(later)
         later.add_done_callback(self._recording.discard)
         conversation.start_recording(later)
         return replace(call, later=later)
 
-    async def _outcome(
+    async def _request_of(
         self, work: Coroutine[Any, Any, RenderedRequest], body: Mapping[str, Any], seconds: float
     ) -> RenderedRequest:
-        """Return the request that `work` renders within `seconds`, otherwise the original one."""
+        """Return the request that `work` renders within `seconds`, otherwise one with `body`."""
         try:
             fit = await asyncio.wait_for(work, seconds)
         except Exception as failure:
@@ -157,7 +156,7 @@ class Histories:
         self.failures.add(reason)
         return replace(call, fit=RenderedRequest(call.fit.body, failure=reason))
 
-    async def _fit(
+    async def _call_service(
         self,
         call: ProxiedCall,
         transcript: Transcript,
@@ -167,8 +166,9 @@ class Histories:
     ) -> RenderedRequest:
         """Call the service's `render` and apply its plan to the request.
 
-        The call also reports the previous call's usage. Store the branch, size and budget of the
-        reply with the conversation. In any mode but `render`, report no failure of the plan.
+        The request to `render` also reports the previous call's usage. Store the reply's branch,
+        size and budget with the conversation. A failure to apply the plan is only reported in mode
+        `render`, because the other modes do not send the rendered request.
         """
         controls, conversation, body = call.controls, call.conversation, call.fit.body
         usage_report = conversation.usage_report
@@ -221,7 +221,7 @@ def _describe(
 
 
 def _is_recorded(call: ProxiedCall, headers: Headers, transcript: Transcript) -> bool:
-    """Return whether to record a call: it sends its own history, and is no call for a title."""
+    """Return False if the history is empty or stored by the provider, or for a call for a title."""
     body = call.fit.body
     if not transcript.messages or is_kept_by_provider(body):
         return False
@@ -233,7 +233,7 @@ async def _after(
     before: asyncio.Task[RenderedRequest] | None,
     work: Callable[[], Coroutine[Any, Any, RenderedRequest]],
 ) -> RenderedRequest:
-    """Start `work` once the earlier call `before` is recorded; None if there is none.
+    """Do `work` once the history's earlier call `before`, if there is one, is recorded.
 
     If a later call were recorded first, the service would have to load the earlier history again.
     """
@@ -243,5 +243,5 @@ async def _after(
 
 
 def _is_outage(failure: Exception) -> bool:
-    """Return whether the service is unreachable. A service that answers late is only busy."""
+    """Return whether a failure shows that the service is unreachable, not only late and busy."""
     return isinstance(failure, Unreachable)

@@ -46,9 +46,9 @@ class ModelCalls:
     async def answer(self, request: Request, raw: bytes, send: Send, *, is_trusted: bool) -> None:
         """Answer a model call with the provider's reply, and note its usage.
 
-        A request that is bypassed, compressed or has an invalid control header is sent unchanged.
-        A trusted caller may use the proxy's own token. Raise Unavailable if the provider gives no
-        answer.
+        Send the request unchanged if its mode is `bypass`, its body is compressed or no JSON
+        object, or a control header is invalid. A trusted caller may use the proxy's own token.
+        Raise Unavailable if the provider gives no answer.
         """
         url, onward = request.url, request.onward
         body = self._read_body(request, raw)
@@ -91,7 +91,7 @@ class ModelCalls:
     async def _send(
         self, call: ProxiedCall, request: Request, raw: bytes, body: Body, send: UsageCapture
     ) -> str:
-        """Send a call, and after each refusal another body, until no retry is possible.
+        """Send a call to the provider. After each refusal, send another body, if there is one.
 
         Send the provider's last reply to the agent, and return the delivery to record.
         """

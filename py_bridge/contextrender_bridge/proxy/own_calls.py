@@ -83,7 +83,7 @@ def is_compaction(dialect: str, body: Mapping[str, Any]) -> bool:
     # of something else. The text is in the last message, after the instruction or alone.
     if _asks_for_summary(last):
         return bool(_TRANSCRIPT.search(last))
-    return _holds_conversation(last) and _system_asks_for_summary(body, items)
+    return _begins_with_conversation(last) and _system_asks_for_summary(body, items)
 
 
 def is_side_call(body: Mapping[str, Any]) -> bool:
@@ -112,8 +112,8 @@ def _items(body: Mapping[str, Any]) -> Sequence[Any]:
 def _last_instruction(items: Sequence[Any]) -> str | Mapping[str, Any] | None:
     """Return the last text of the user, or the compaction item after that text.
 
-    Skip what agents add after the text: system messages, and blocks such as reminders. Return None
-    if a message of the model, a result or media comes last.
+    Skip the system messages and the blocks, such as reminders, that agents add after the text.
+    Return None if a message of the model, a result or media comes last.
     """
     for item in reversed(items):
         if not isinstance(item, Mapping):
@@ -122,11 +122,14 @@ def _last_instruction(items: Sequence[Any]) -> str | Mapping[str, Any] | None:
             return item
         if item.get("role") in ("system", "developer"):
             continue
-        texts = [text for text in _texts(item.get("content")) if not _ADDITION.match(text)]
-        if texts and item.get("role") == "user":
-            return texts[-1].lstrip()
-        if item.get("role") != "user" or not _is_text(item.get("content")):
+        if item.get("role") != "user":
             return None
+        texts = [text for text in _texts(item.get("content")) if not _ADDITION.match(text)]
+        if texts:
+            return texts[-1].lstrip()
+        if not _is_text(item.get("content")):
+            return None
+        # The agent itself added the whole message.
     return None
 
 
@@ -151,7 +154,7 @@ def _is_text(content: Any) -> bool:
 
 
 def _system_texts(body: Mapping[str, Any], items: Sequence[Any]) -> Iterator[str]:
-    """Return the texts of the system prompt, in the request formats' fields and first items.
+    """Yield the texts of the system prompt, from the fields and first items that may have it.
 
     Later system messages are reminders that the agent inserts.
     """
@@ -171,16 +174,18 @@ def _has_calls(items: Sequence[Any]) -> bool:
     """Return whether the history has tool calls or results."""
     for item in items:
         fields = item if isinstance(item, Mapping) else {}
-        kinds = {fields.get("type"), "tool" if fields.get("role") == "tool" else None}
+        if fields.get("tool_calls") or fields.get("role") == "tool":
+            return True
         content = fields.get("content")
-        if isinstance(content, list):
-            kinds |= {block.get("type") for block in content if isinstance(block, Mapping)}
-        if fields.get("tool_calls") or kinds & CALLS:
+        blocks = content if isinstance(content, list) else []
+        parts = (part for part in (fields, *blocks) if isinstance(part, Mapping))
+        if any(part.get("type") in CALL_TYPES for part in parts):
             return True
     return False
 
 
-CALLS = frozenset({"tool", "tool_use", "tool_result", "function_call", "function_call_output"})
+CALL_TYPES = ("tool", "tool_use", "tool_result", "function_call", "function_call_output")
+"""The types of items and blocks that are tool calls or results."""
 
 
 def _system_asks_for_summary(body: Mapping[str, Any], items: Sequence[Any]) -> bool:
@@ -194,13 +199,13 @@ def _asks_for_summary(text: str) -> bool:
     return bool(_TASK.match(head) and _SUMMARISE.search(head) and _CONVERSATION.search(head))
 
 
-def _holds_conversation(text: str) -> bool:
+def _begins_with_conversation(text: str) -> bool:
     """Return whether a text begins with the history to summarise, or refers to it."""
     head = text.lstrip()[:HEAD_CHARS]
-    return bool(_HOLDS.match(head))
+    return bool(_CONVERSATION_START.match(head))
 
 
-_HOLDS = re.compile(
+_CONVERSATION_START = re.compile(
     r"here is the conversation|<conversation>|# conversation\s*\n|conversation (?:history|so far)"
     r"|the messages above"
     r"|(?:create|update) (?:a new|the) anchored summary",

@@ -39,7 +39,7 @@ def is_same_user(scope: Any) -> bool:
     if not client or not server or server[1] is None:
         return False
     try:
-        client_address, server_address = _plain(client[0]), _plain(server[0])
+        client_address, server_address = _parse_address(client[0]), _parse_address(server[0])
     except ValueError:
         return False
     is_same_version = client_address.version == server_address.version
@@ -56,13 +56,15 @@ def own_user() -> int | None:
 def user_of(local: tuple[Any, int], remote: tuple[Any, int]) -> int:
     """Return the id of the user who owns a TCP socket on this machine, or -1 if it is unknown.
 
-    `local` and `remote` are the address and port of the socket's own and of its other end. Send
-    the kernel a `sock_diag` query for this socket, and read the user id from its answer.
+    `local` is the address and port of the socket's own end, `remote` of its other end. Send the
+    kernel a `sock_diag` query for this socket, and read the user id from its answer.
     """
     family = socket.AF_INET if local[0].version == 4 else socket.AF_INET6
+    # The following bytes are the structures `inet_diag_sockid`, `inet_diag_req_v2` and `nlmsghdr`.
     ports = struct.pack("!HH", local[1], remote[1])
-    ends = local[0].packed.ljust(16, b"\0") + remote[0].packed.ljust(16, b"\0")
-    socket_id = ports + ends + struct.pack("=I", 0) + _NO_COOKIE
+    addresses = local[0].packed.ljust(16, b"\0") + remote[0].packed.ljust(16, b"\0")
+    any_interface = struct.pack("=I", 0)
+    socket_id = ports + addresses + any_interface + _NO_COOKIE
     query = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 0, 0, _ALL_STATES) + socket_id
     header = struct.pack("=IHHII", 16 + len(query), _BY_FAMILY, _REQUEST, 1, 0)
     with (
@@ -82,7 +84,8 @@ def link_secret(folder: Path) -> str:
     return secret_in(make_data_private(folder) / SECRET_FILE)
 
 
-def _plain(address: str) -> IPv4Address | IPv6Address:
+def _parse_address(address: str) -> IPv4Address | IPv6Address:
+    """Return an IP address; an IPv4 address that is written as an IPv6 one becomes IPv4."""
     parsed = ip_address(address)
     mapped = parsed.ipv4_mapped if isinstance(parsed, IPv6Address) else None
     return mapped or parsed

@@ -11,13 +11,25 @@ from contextrender_bridge.client.replies import RenderView
 from contextrender_bridge.dialects import MessagePlan
 from contextrender_bridge.dialects.contents import plain_text
 
+_ID = re.compile(r"[0-9a-f]{24}")
 _RECALL = re.compile(r"recall result \d+ for all of it")
+"""The hint in an excerpt for agents with the recall tool, which gateways do not have."""
 _BLOCKS = ("tool_use", "tool_result")
 
 
 def identify(session: str, branch: int, position: int) -> str:
-    """Return a result's id of 24 hexadecimal digits, the format that gateways search for."""
+    """Return a result's id of 24 hexadecimal digits, the format that gateways search for.
+
+    The session's digest has 16 of these digits, the branch 2, and the result's position 6.
+    """
     return f"{digest_of(session)}{branch % 256:02x}{position % 16**6:06x}"
+
+
+def read_id(id: str) -> tuple[str, int, int] | None:
+    """Return the session's digest, the branch and the position in an id; None if it is invalid."""
+    if not _ID.fullmatch(id):
+        return None
+    return id[:16], int(id[16:18], 16), int(id[18:], 16)
 
 
 def digest_of(session: str) -> str:
@@ -30,8 +42,8 @@ def texts_for(
 ) -> dict[int, tuple[str, str]]:
     """Return, by position, the id of each shortened result and the text that replaces it.
 
-    The text is the result's excerpt, or a line if it is omitted. Leave out results that are not
-    longer than their text.
+    The text is the excerpt of a result that is shown in part, or a line for an omitted result.
+    Leave out results that are not longer than the text that would replace them.
     """
     texts: dict[int, tuple[str, str]] = {}
     excerpts = {
@@ -41,22 +53,20 @@ def texts_for(
     }
     for position in sorted([*plan.omitted_results(), *excerpts]):
         id = identify(session, reply["branch"], position)
-        excerpt = excerpts.get(position)
-        text = (
-            _RECALL.sub(f"retrieve hash={id} for all of it", excerpt, count=1)
-            if excerpt
-            else f"[A result is left out here; retrieve hash={id} for it]"
-        )
+        if excerpt := excerpts.get(position):
+            text = _RECALL.sub(f"retrieve hash={id} for all of it", excerpt, count=1)
+        else:
+            text = f"[A result is left out here; retrieve hash={id} for it]"
         if len(text) < len(plain_text(messages[position].get("content"))):
             texts[position] = (id, text)
     return texts
 
 
 def with_calls(messages: list[Any]) -> tuple[set[int], list[Any]]:
-    """Return the messages with a call added before each result that has none.
+    """Add a message with a call before each result that has none.
 
-    Some guardrails send results without the assistant messages that called the tools. Also return
-    the positions of the added messages, first.
+    Return the positions of the added messages, and all messages. Some guardrails send results
+    without the assistant messages that called the tools.
     """
     call_ids = _call_ids(messages)
     added: set[int] = set()
@@ -73,7 +83,7 @@ def with_calls(messages: list[Any]) -> tuple[set[int], list[Any]]:
 
 
 def _call_ids(messages: list[Any]) -> set[str]:
-    """Return the ids of the messages' tool calls. Skip what has not the format of a call."""
+    """Return the ids of the messages' tool calls. Skip malformed messages and calls."""
     call_ids: set[str] = set()
     for message in messages:
         calls = message.get("tool_calls") if isinstance(message, Mapping) else None

@@ -68,7 +68,7 @@ _CHINESE = re.compile(
 _ANOTHER_CHINESE = re.compile(
     "频率|速率|并发|每分|每天|每日|每月|额度|余额|配额|图片|图像".encode()
 )
-_OF_REQUEST = frozenset(
+_REPEATED_FIELDS = frozenset(
     {"input", "instructions", "messages", "tools", "prompt", "system", "body", "text"}
 )
 """Fields of an error that repeat the request."""
@@ -135,15 +135,16 @@ class Refusal:
             return None
         if _NOT_TOKENS.search(body):
             return cls()
-        limit, prompt_tokens = _number(_LIMIT, body), _number(_PROMPT_TOKENS, body)
+        limit, prompt_tokens = _find_number(_LIMIT, body), _find_number(_PROMPT_TOKENS, body)
         if limit and prompt_tokens and prompt_tokens > limit:
             return cls(limit, prompt_tokens)
-        # In an unknown wording, two numbers that are no status code are the limit and the prompt.
+        # The wording is unknown. If it has two numbers beside the status code, the smaller one is
+        # the limit, and the larger one counts the prompt.
         numbers = {_to_int(digits) for digits in _ANY_NUMBER.findall(_CODE.sub(b"", body))}
         if len(numbers) == 2:
             return cls(min(numbers), max(numbers))
-        # A limit that is not below the prompt's tokens was not the limit.
-        return cls(limit if not prompt_tokens else None)
+        # The prompt's tokens do not exceed `limit` here, so this number is not the limit.
+        return cls(None if prompt_tokens else limit)
 
     @property
     def share(self) -> float:
@@ -173,7 +174,7 @@ def _without_request(body: bytes) -> bytes:
 
 def _prune(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _prune(value[name]) for name in value if name not in _OF_REQUEST}
+        return {name: _prune(value[name]) for name in value if name not in _REPEATED_FIELDS}
     return [_prune(inner) for inner in value] if isinstance(value, list) else value
 
 
@@ -185,8 +186,9 @@ def is_too_long(text: bytes) -> bool:
     return bool(is_chinese or (_PROBABLE.search(text) and not _ANOTHER.search(text)))
 
 
-def _number(pattern: re.Pattern[bytes], text: bytes) -> int | None:
+def _find_number(pattern: re.Pattern[bytes], text: bytes) -> int | None:
     match = pattern.search(text)
+    # Each alternative of the pattern has a group with its number. Only one of them matched.
     digits = next((group for group in match.groups() if group), b"") if match else b""
     return _to_int(digits) if digits else None
 

@@ -18,7 +18,7 @@ from contextrender_bridge.proxy.connections import Unavailable
 from contextrender_bridge.proxy.refusals import Refusal
 
 SHORTEST_ANSWER = 1024
-"""The bytes of a reply without an error's fields from which it is an answer."""
+"""A reply of more bytes whose beginning has no error's fields is an answer."""
 LONGEST_ERROR = 64 * 1024
 """The largest size of an error in bytes. A longer reply is an answer."""
 OK, ERROR = 200, 400
@@ -44,10 +44,10 @@ _END_MARKER = b"[DONE]"
 
 
 class ReplyStart:
-    """A reply whose first bytes have been read; `refusal` is set if the prompt is too long."""
+    """The first bytes of a reply. `refusal` is set if they refuse the prompt as too long."""
 
     def __init__(self, response: httpx.Response) -> None:
-        """Wrap a response without reading it. Await `read` before any other method."""
+        """Wrap a response without reading it. `read` reads its first bytes."""
         self.response = response
         self.chunks: list[bytes] = []
         self.refusal: Refusal | None = None
@@ -65,7 +65,7 @@ class ReplyStart:
 
         Raise Unavailable if the connection fails before the first byte, or within an error.
         """
-        streams = "event-stream" in self.response.headers.get("content-type", "")
+        is_stream = "event-stream" in self.response.headers.get("content-type", "")
         is_error = self.response.status_code >= ERROR
         try:
             while len(self._text) < LONGEST_ERROR:
@@ -76,23 +76,23 @@ class ReplyStart:
                 self._text += self._decoder.feed(chunk)
                 # A body that cannot be decoded is passed on as an answer.
                 is_unreadable = not self._text
-                if not is_error and (is_unreadable or self._has_content(streams)):
+                if not is_error and (is_unreadable or self._has_content(is_stream)):
                     return self
         except httpx.HTTPError as error:
             if self.chunks and not is_error:
                 return self
             is_late = isinstance(error, httpx.ReadTimeout)
             raise Unavailable(type(error).__name__, is_late=is_late) from error
-        self.refusal = self._read_refusal(is_error=is_error, streams=streams)
+        self.refusal = self._read_refusal(is_error=is_error, is_stream=is_stream)
         return self
 
-    def _read_refusal(self, *, is_error: bool, streams: bool) -> Refusal | None:
-        """Return the refusal as too long in a reply without content; None if it has none."""
+    def _read_refusal(self, *, is_error: bool, is_stream: bool) -> Refusal | None:
+        """Return the refusal as too long in a reply that has no content; None if it has none."""
         text, status = bytes(self._text), self.response.status_code
-        streams = streams and not text.lstrip().startswith((b"{", b"["))
-        if is_error or (not streams and _FAILED.search(text)):
+        has_events = is_stream and not text.lstrip().startswith((b"{", b"["))
+        if is_error or (not has_events and _FAILED.search(text)):
             return Refusal.read(status, text)
-        return _refusal_in(_END.split(text)) if streams else None
+        return _refusal_in(_END.split(text)) if has_events else None
 
     async def body(self) -> AsyncIterator[bytes]:
         """Yield all bytes of the reply, unchanged."""
@@ -101,10 +101,10 @@ class ReplyStart:
         async for chunk in self._remaining_chunks:
             yield chunk
 
-    def _has_content(self, streams: bool) -> bool:
+    def _has_content(self, is_stream: bool) -> bool:
         """Return whether the bytes read so far have content of the model, and no error."""
         text = bytes(self._text)
-        if not streams:
+        if not is_stream:
             # An error is short, and its fields come first.
             return not _FAILED.search(text) and len(text) > SHORTEST_ANSWER
         *events, _ = _END.split(text)
@@ -157,14 +157,14 @@ def _is_content(event: bytes) -> bool:
     if not data or data == _END_MARKER or _ERROR_EVENT.search(event):
         return False
     fields = _fields(data)
-    # Data that is no JSON object is an unknown format's.
+    # Data that is no JSON object has an unknown format. It counts as text.
     return not fields or _has_text(fields)
 
 
 def _has_text(fields: Json) -> bool:
     """Return whether an event's fields have text, a call or a normal finish reason.
 
-    An event of an unknown format has text, unless its fields are those of an error.
+    The fields of an unknown format count as text, unless they are those of an error.
     """
     kind, choices = fields.get("type"), fields.get("choices")
     if fields.get("error") or fields.get("object") == "error" or kind in _BEGINNINGS | _FAILURES:
@@ -181,6 +181,6 @@ def _has_text(fields: Json) -> bool:
 
 
 def _is_text_part(part: Json) -> bool:
-    """Return whether a part has a value that is no role, type or reason of a failure."""
+    """Return whether a part has any value beside its role, its type and a failure's reason."""
     values = [value for name, value in part.items() if name not in ("role", "type")]
     return any(value and value not in _FAILED_ENDS for value in values)

@@ -14,7 +14,7 @@ from contextrender_bridge.base.settings import Settings
 
 OWN_PREFIX = b"x-contextrender-"
 """The prefix of ContextRender's own headers."""
-_OF_A_CONNECTION = frozenset(
+_CONNECTION_HEADERS = frozenset(
     {
         b"connection",
         b"keep-alive",
@@ -27,7 +27,8 @@ _OF_A_CONNECTION = frozenset(
         b"upgrade",
     }
 )
-_OF_A_REQUEST = frozenset({b"host", b"content-length", b"expect"})
+_SET_AGAIN = frozenset({b"host", b"content-length", b"expect"})
+"""Headers of a request that are set again for the provider's address and the new body."""
 COMPRESS = "/compress"
 COMPACT = "/compact"
 RETRIEVE = "/retrieve/"
@@ -39,7 +40,7 @@ DIALECT_OF_PATH = {
 _ELSEWHERE = re.compile(r"(^|/)\.{1,2}(/|$|;)|//|[\0-\x1f]")
 """Parts of a path that may leave the provider's base address: `..`, `//`, control characters."""
 _VERSION = re.compile(r"/v\d\w*$")
-_ANTHROPIC = (b"anthropic-version", b"anthropic-beta")
+_ANTHROPIC_HEADERS = (b"anthropic-version", b"anthropic-beta")
 
 
 @dataclass(frozen=True)
@@ -81,9 +82,10 @@ class Target:
 
 
 def _split_off(prefix: str, path: str) -> tuple[str, str]:
-    """Return the path segment after `prefix`, and the rest of the path.
+    """Return the path segment after `prefix`, and the path after that segment.
 
-    If the path does not begin with `prefix`, return an empty name and the whole path.
+    For `/s/` and `/s/name/v1`, return `name` and `/v1`. If the path does not begin with `prefix`,
+    return an empty name and the whole path.
     """
     if not path.startswith(prefix):
         return "", path
@@ -134,11 +136,12 @@ class Request:
 def _upstream_url(settings: Settings, target: Target, headers: Headers, query: bytes) -> str:
     """Return the provider's address for a request.
 
-    A base address ends in a version such as `/v1`. An agent whose path has no version gets the
-    version only for a model call; its other paths are those of the provider's root.
+    The provider's base address ends in a version such as `/v1`. If the agent's path has no version
+    and is no model call, the path belongs to the provider's root: remove the base's version.
     """
-    anthropic = target.path.startswith("/messages") or any(first(headers, h) for h in _ANTHROPIC)
-    base = settings.anthropic_upstream if anthropic else settings.upstream
+    has_header = any(first(headers, name) for name in _ANTHROPIC_HEADERS)
+    is_anthropic = has_header or target.path.startswith("/messages")
+    base = settings.anthropic_upstream if is_anthropic else settings.upstream
     if not target.versioned and target.path not in DIALECT_OF_PATH:
         base = _VERSION.sub("", base)
     return f"{base}{target.path}" + (f"?{query.decode('latin-1')}" if query else "")
@@ -147,7 +150,9 @@ def _upstream_url(settings: Settings, target: Target, headers: Headers, query: b
 def bearer(headers: Headers) -> str | None:
     """Return the bearer token in the header `Authorization`, or None if there is none."""
     scheme, _, token = first(headers, b"authorization").partition(" ")
-    return token.strip() or None if scheme.lower() == "bearer" else None
+    if scheme.lower() != "bearer":
+        return None
+    return token.strip() or None
 
 
 def is_plain(headers: Headers) -> bool:
@@ -167,16 +172,16 @@ def json_body(headers: Headers, raw: bytes) -> dict[str, Any] | None:
 
 
 def request_headers(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Return the headers to send to the provider: without host, length and our own headers."""
+    """Return the headers to send to the provider. Our own headers are removed."""
     return [
         (name, value)
         for name, value in _passed_on(headers)
-        if name not in _OF_A_REQUEST and not name.startswith(OWN_PREFIX)
+        if name not in _SET_AGAIN and not name.startswith(OWN_PREFIX)
     ]
 
 
 def response_headers(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Return the headers to send to the agent."""
+    """Return a provider's headers to send to the agent, without any that look like our own."""
     return [(name, value) for name, value in _passed_on(headers) if not name.startswith(OWN_PREFIX)]
 
 
@@ -191,7 +196,10 @@ def first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:
 
 
 def _passed_on(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Return the headers, in lower case, without those of one connection only (RFC 9110, 7.6.1)."""
+    """Return the headers, in lower case, without those of one connection only (RFC 9110, 7.6.1).
+
+    The header `Connection` may name more of them.
+    """
     lowered = [(name.lower(), value) for name, value in headers]
     hop_by_hop = {
         token.strip().lower()
@@ -199,4 +207,4 @@ def _passed_on(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
         if name == b"connection"
         for token in value.split(b",")
     }
-    return [pair for pair in lowered if pair[0] not in _OF_A_CONNECTION | hop_by_hop]
+    return [pair for pair in lowered if pair[0] not in _CONNECTION_HEADERS | hop_by_hop]

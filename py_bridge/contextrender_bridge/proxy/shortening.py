@@ -39,7 +39,7 @@ class MeasuredRequest:
         self._media_counts = [_media_count(m) for m in transcript.messages]
 
     def count_as(self, tokens: int, messages: int) -> None:
-        """Set the bytes per token: the service counted `tokens` in the first `messages`.
+        """Set the bytes per token from the `tokens` that the service counted in first `messages`.
 
         Providers may count more tokens than the service, so assume only `COUNTED_SHARE` of the
         bytes per token.
@@ -59,16 +59,17 @@ class MeasuredRequest:
     def shorten(self, window: int) -> Json:
         """Return a body that, together with its answer, fits in `window` tokens.
 
-        Results with their calls are omitted before texts, and the oldest of each kind first. The
-        first and the last user message and the newest result are kept, cut if necessary.
+        First omit results with their calls, then texts, the oldest of each kind first. The first
+        and the last user message and the newest result are never omitted; they are cut if
+        necessary.
         """
-        answer = max(
+        answer_tokens = max(
             (self.body[name] for name in _ANSWER_LIMITS if isinstance(self.body.get(name), int)),
             default=0,
         )
-        if answer >= window / 2:
-            answer = 0  # Such a large limit does not estimate the answer's length.
-        max_bytes = int((window - answer) * SPARE * self.bytes_per_token)
+        if answer_tokens >= window / 2:
+            answer_tokens = 0  # Such a large limit does not estimate the answer's length.
+        max_bytes = int((window - answer_tokens) * SPARE * self.bytes_per_token)
         return self.transcript.apply(self._plan(max_bytes))
 
     def _plan(self, max_bytes: int) -> MessagePlan:
@@ -82,9 +83,8 @@ class MeasuredRequest:
         weights = self._weights(calls_of)
         texts = [n for n, m in enumerate(messages) if n not in calls_of and m.get("content")]
         selected, remaining = _select_texts(messages, texts, weights, max_bytes - self._other_bytes)
-        # Leave at least `MIN_BYTES` for the newest result.
-        excess = MIN_BYTES - remaining
-        cuts = _cut_user_texts(messages, selected, self._sizes, excess)
+        # Cut the user's texts so far that the newest result gets at least `MIN_BYTES`.
+        cuts = _cut_user_texts(messages, selected, self._sizes, excess=MIN_BYTES - remaining)
         newest = max(calls_of, default=-1)
         results: set[int] = set()
         for result in sorted(calls_of, reverse=True):
@@ -92,8 +92,8 @@ class MeasuredRequest:
                 remaining -= weights[result]
                 results.add(result)
             elif result == newest:
+                # Cut the newest result to the remaining bytes. No other result is added then.
                 excess = weights[result] - remaining
-                # It is cut, takes all remaining bytes, and is the last result that is added.
                 cuts[newest], remaining = max(self._sizes[result] - excess, MIN_BYTES), 0
                 results.add(result)
         plan = self.transcript.plan(_plan_rows(messages, selected, results, calls_of))
@@ -102,11 +102,12 @@ class MeasuredRequest:
         return plan
 
     def _weights(self, calls_of: Mapping[int, tuple[int, int]]) -> list[int]:
-        """Return the bytes of each message. A call's bytes are added to its result's."""
+        """Return the bytes of each message. The bytes of a call count for the call's result."""
         messages = self.transcript.messages
+        bytes_per_image = int(MEDIA_TOKENS * self.bytes_per_token)
         weights = [
-            size + int(MEDIA_TOKENS * self.bytes_per_token) * media
-            for size, media in zip(self._sizes, self._media_counts, strict=True)
+            size + bytes_per_image * media_count
+            for size, media_count in zip(self._sizes, self._media_counts, strict=True)
         ]
         for result, (caller, number) in calls_of.items():
             size = len(wire.dumps(messages[caller]["tool_calls"][number]))
@@ -141,9 +142,9 @@ def _select_texts(
 def _cut_user_texts(
     messages: Sequence[Json], selected: set[int], sizes: Sequence[int], excess: int
 ) -> dict[int, int]:
-    """Return the size to which each user message is cut, by position, to save `excess` bytes.
+    """Choose the user messages to cut, and their new sizes, to save `excess` bytes.
 
-    Cut the longest first, to no less than `MIN_BYTES`.
+    Cut the longest first, to no less than `MIN_BYTES`. Return the sizes by position.
     """
     cuts: dict[int, int] = {}
     for n in sorted(selected, key=lambda n: -sizes[n]):
@@ -161,7 +162,7 @@ def _plan_rows(
 ) -> list[Json]:
     """Return plan rows, in the format of a render reply, that show these texts and results.
 
-    If only calls of a message are shown, its row has an empty text instead of the message's own.
+    If a message's calls are shown but not its text, its row has an empty text.
     """
     calls: dict[int, list[int]] = {}
     for result in results:

@@ -10,7 +10,7 @@ from contextrender_bridge.proxy.bodies import Body
 
 
 def splice(raw: bytes, read: Body, key: str, shortened: Mapping[str, Any]) -> bytes:
-    """Encode a shortened copy of the request `raw`, with the original bytes of unchanged parts.
+    """Encode a shortened copy of the request `raw`, with the original bytes of unchanged items.
 
     `read` is the parsed request, and `key` the field of its items. If the positions of the items in
     the text are unknown, encode the whole copy.
@@ -18,7 +18,7 @@ def splice(raw: bytes, read: Body, key: str, shortened: Mapping[str, Any]) -> by
     if read.list_end <= 0 or not isinstance(shortened.get(key), list):
         return wire.dumps(shortened)
     text = raw.decode()
-    # By the item's identity: its number among the original items.
+    # An unchanged item of the copy is the same object as in `read`, so `id` finds its number.
     numbers = {id(item): n for n, item in enumerate(read.items) if isinstance(item, (dict, list))}
     pieces = []
     for item in shortened[key]:

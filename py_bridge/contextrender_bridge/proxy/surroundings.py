@@ -17,7 +17,7 @@ import httpx
 
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 PROXIES = ("http_proxy", "https_proxy", "all_proxy")
-SPOKEN = frozenset({"http", "https"})
+SUPPORTED_SCHEMES = frozenset({"http", "https"})
 
 
 def trusted_certificates() -> tuple[ssl.SSLContext | None, str]:
@@ -29,10 +29,10 @@ def trusted_certificates() -> tuple[ssl.SSLContext | None, str]:
         return httpx.create_ssl_context(), ""
     except OSError as error:
         reason = error.strerror or getattr(error, "reason", "") or type(error).__name__
-        variables = (
-            f"{name} names {os.environ[name]}, which" for name in CERTIFICATES if name in os.environ
-        )
-        subject = next(variables, "the file of certificates")
+        subject = "the file of certificates"
+        for name in reversed(CERTIFICATES):
+            if name in os.environ:
+                subject = f"{name} names {os.environ[name]}, which"
         return None, f"{subject} cannot be read ({reason}): correct or unset it"
 
 
@@ -40,10 +40,10 @@ def proxy_fault(address: str) -> str:
     """Return the reason why the network proxy at `address` cannot be used; empty if it can."""
     try:
         parts = urlsplit(address if "://" in address else f"http://{address}")
-        is_known = parts.scheme in SPOKEN and bool(parts.hostname) and parts.port != 0
+        is_usable = parts.scheme in SUPPORTED_SCHEMES and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        is_known = False
-    return "" if is_known else f"{without_password(address)} is no HTTP proxy"
+        is_usable = False
+    return "" if is_usable else f"{without_password(address)} is no HTTP proxy"
 
 
 def without_password(address: str) -> str:

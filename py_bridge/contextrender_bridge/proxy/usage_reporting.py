@@ -77,24 +77,25 @@ def report(call: ProxiedCall, fit: RenderedRequest) -> Headers:
 
 
 def _rendering_headers(call: ProxiedCall, fit: RenderedRequest, reply: RenderView) -> Headers:
-    """Return the headers with the omitted and pinned results and the tokens of a render reply.
+    """Return the headers that describe a rendering: omitted and pinned results, and tokens.
 
-    If the prompt has results beyond the budget, its tokens are unknown and not reported.
+    The service counts no tokens of results that the proxy adds beyond the budget. If there are any,
+    the headers with the tokens are left out.
     """
     headers = [own_header("omitted", len(fit.plan.omitted_results()) if fit.plan else 0)]
     if displays := Counter(result["display"] for result in reply.get("pinned", ())):
         counts = ", ".join(f"{count} {display}" for display, count in displays.items())
         headers.append(own_header("pinned", counts))
     if not fit.results_beyond_budget:
-        # A request with references to the provider's items is sent in full, because it cannot be
-        # rendered. For other full histories, report the prompt that rendering would have made.
+        # If rendering changed nothing, or cannot change the request because it refers to items of
+        # the provider, report equal counts. In any other case `tokens_after` is the prompt that
+        # rendering made or, for a full history that was sent instead, would have made.
         is_unchanged = call.controls.mode == "render" and not fit.changed
-        is_unchanged = is_unchanged or call.controls.full_reason == REFERENCES
-        after = reply["tokens_before" if is_unchanged else "tokens_after"]
-        headers += [
-            own_header("tokens-before", reply["tokens_before"]),
-            own_header("tokens-after", after),
-        ]
+        cannot_render = call.controls.full_reason == REFERENCES
+        before = after = reply["tokens_before"]
+        if not (is_unchanged or cannot_render):
+            after = reply["tokens_after"]
+        headers += [own_header("tokens-before", before), own_header("tokens-after", after)]
     if added := added_by(declared_by(call)):
         headers.append(own_header("tokens-added", added))
     return headers
@@ -145,17 +146,18 @@ class UsageNotes:
         delivery: str,
         reply: Mapping[str, Any] | None = None,
     ) -> None:
-        """Add the usage of a call that has ended, and report an earlier one of its history now.
+        """Add the usage of a call that has ended.
 
-        `usage` is None if the provider's reply has none. `reply` has the fields of
+        If an earlier call of its history has not been reported yet, report that call now. `usage`
+        is None if the provider's reply has none. `reply` has the fields of
         `UsageCapture.reply_fields`. Ignore a call that the service could not record.
         """
         usage_report = {**_usage_report(call, usage, delivery), **(reply or {})}
-        is_unknown = call.fit.failure and call.fit.reply is None
-        if not call.session or not call.messages or is_unknown:
+        has_failed = call.fit.failure and call.fit.reply is None
+        if not call.session or not call.messages or has_failed:
             return
-        if before := self._unreported.get(id(call.conversation)):
-            self._report_now(*before)
+        if earlier := self._unreported.get(id(call.conversation)):
+            self._report_now(*earlier)
         call.conversation.usage_report = usage_report
         self._unreported[id(call.conversation)] = call, copy_context()
         asyncio.get_running_loop().call_later(
@@ -193,7 +195,7 @@ class UsageNotes:
     async def _send(self, fields: Mapping[str, Any], token: str | None) -> None:
         """Send a call's usage to the service. Only log a failure: the agent has its answer.
 
-        A busy service may answer late, so the call's history is not kept in memory until then.
+        A busy service may answer late. So this task has only the fields, not the call's history.
         """
         try:
             await self._client.call("record_usage", fields, token)

@@ -32,11 +32,17 @@ class Windows:
     def __init__(self) -> None:
         """Begin without any refusal."""
         self._limits: OrderedDict[str, int] = OrderedDict()
-        self._ratios: dict[str, float] = {}
+        """The smallest limit, in tokens, of each model's refusals."""
+        self._bytes_per_token: dict[str, float] = {}
+        """The bytes per token of each model whose refusals counted the prompt's tokens."""
 
     def window(self, model: object) -> int | None:
-        """Return a model's window in tokens, or None if no provider has counted its tokens."""
-        return self._limits.get(str(model)) if str(model) in self._ratios else None
+        """Return a model's window in tokens, or None if it is unknown.
+
+        Without a provider's count of tokens, an estimate could cut a request that fits. So the
+        window then counts as unknown.
+        """
+        return self._limits.get(str(model)) if str(model) in self._bytes_per_token else None
 
     def is_listed(self, model: object) -> bool:
         """Return whether LiteLLM's table has the model."""
@@ -47,16 +53,17 @@ class Windows:
         if isinstance(model, str):
             self._limits[model] = min(limit, self._limits.get(model, limit))
             while len(self._limits) > REMEMBERED:
-                self._ratios.pop(self._limits.popitem(last=False)[0], None)
+                oldest_model, _ = self._limits.popitem(last=False)
+                self._bytes_per_token.pop(oldest_model, None)
 
-    def ratio(self, model: object) -> float:
-        """Return the model's bytes per token from its last refusal, or the default ratio."""
-        return self._ratios.get(str(model), BYTES_PER_TOKEN)
+    def bytes_per_token(self, model: object) -> float:
+        """Return the model's bytes per token from its last refusal, or the default."""
+        return self._bytes_per_token.get(str(model), BYTES_PER_TOKEN)
 
-    def remember_ratio(self, model: object, ratio: float) -> None:
+    def remember_bytes_per_token(self, model: object, ratio: float) -> None:
         """Remember the bytes per token of a refused request; ignore models without a limit."""
         if model in self._limits:
-            self._ratios[str(model)] = ratio
+            self._bytes_per_token[str(model)] = ratio
 
 
 class WindowedRequest:
@@ -79,8 +86,8 @@ class WindowedRequest:
     def full(self, max_bytes: int | None) -> bytes:
         """Return the full request, cut if it exceeds `max_bytes` or the model's window.
 
-        `max_bytes` is the limit from an earlier refusal of this history, None without one. Return
-        the request unchanged if no refusal for the model had its window and a count of tokens.
+        `max_bytes` is the limit from an earlier refusal of this history, None without one. If both
+        limits are unknown, return the request unchanged.
         """
         self._use(self._read.fields)
         window = self._windows.window(self._model)
@@ -96,13 +103,13 @@ class WindowedRequest:
         return splice(self._raw, self._read, self._key, body)
 
     def smaller(self, size: int, share: float) -> bytes | None:
-        """Return the last body cut to about `share` of its tokens; it had `size` bytes.
+        """Return the current body, cut to about `share` of the tokens that it was last sent with.
 
-        Cut it more, up to `MAX_CUT_ATTEMPTS` times, until it has at most `MAX_RETRY_SHARE` of the
-        bytes. Return None if that fails.
+        It was last sent with `size` bytes. If the cut body has more than `MAX_RETRY_SHARE` of them,
+        cut it further, at most `MAX_CUT_ATTEMPTS` times. Return None if it stays too large.
         """
-        truncated_to = self.truncated_to
-        tokens = truncated_to or self._measured.tokens
+        previous_tokens = self.truncated_to
+        tokens = previous_tokens or self._measured.tokens
         for _ in range(MAX_CUT_ATTEMPTS):
             tokens = int(tokens * min(share, MAX_RETRY_SHARE))
             if tokens <= 0:
@@ -111,7 +118,7 @@ class WindowedRequest:
             if len(content) < MAX_RETRY_SHARE * size:
                 return content
             share = RETRY_SHARE
-        self.truncated_to = truncated_to
+        self.truncated_to = previous_tokens
         return None
 
     def learn(self, refusal: Refusal) -> None:
@@ -121,12 +128,14 @@ class WindowedRequest:
         `RETRY_SHARE` of this request's tokens.
         """
         estimate = self.truncated_to or self._measured.tokens
-        is_listed = self._windows.is_listed(self._model)
-        if limit := refusal.limit or (0 if is_listed else int(RETRY_SHARE * estimate)):
+        limit = refusal.limit
+        if not limit and not self._windows.is_listed(self._model):
+            limit = int(RETRY_SHARE * estimate)
+        if limit:
             self._windows.remember(self._model, limit)
         if refusal.prompt_tokens:
             self._measured.bytes_per_token *= estimate / refusal.prompt_tokens
-            self._windows.remember_ratio(self._model, self._measured.bytes_per_token)
+            self._windows.remember_bytes_per_token(self._model, self._measured.bytes_per_token)
 
     def _cut(self, tokens: int) -> bytes:
         """Return the current body, cut to about this number of tokens."""
@@ -135,20 +144,18 @@ class WindowedRequest:
         return splice(self._raw, self._read, self._key, shortened)
 
     def _use(self, body: Mapping[str, Any]) -> None:
-        """Make `body` the one that is measured and cut: the agent's request or a rendered one."""
+        """Make `body`, the agent's request or a rendered one, the current body."""
         if self._body is not body:
             self._body, self._measured_request, self.truncated_to = body, None, 0
 
     @property
     def _measured(self) -> MeasuredRequest:
-        """The body that is cut, with the tokens of its messages.
-
-        It is measured at its first use. After that, `_use` discards it when the body changes.
-        """
+        """The current body with the sizes of its messages, which are measured at the first use."""
         if self._measured_request is None:
             reader = dialect_of(self._dialect, self._body)
             self._measured_request = MeasuredRequest(self._body, reader.read(self._body))
-            self._measured_request.bytes_per_token = self._windows.ratio(self._model)
+            ratio = self._windows.bytes_per_token(self._model)
+            self._measured_request.bytes_per_token = ratio
             # The service counted the messages of the agent's request, not of a rendered one.
             is_original = self._body is self._read.fields
             if is_original and self._size.messages and self._size.tokens:
