@@ -34,8 +34,8 @@ class Transcript(ABC):
     ) -> None:
         """Copy the messages of `previous`, the transcript of an earlier request, if it is given.
 
-        The subclass then reads the remaining items, `_new_items`. `key` names the body's field with
-        the items. `other_fields` are the values of further fields that the subclass reads into
+        The subclass must then read the remaining items, `_new_items`. `key` names the body's field
+        with the items. `other_fields` are the values of further fields that the subclass reads into
         messages, such as `system`. They must equal those of `previous`.
         """
         self.other_fields = other_fields
@@ -83,7 +83,7 @@ class Transcript(ABC):
     def _finish_item(self, index: int, *, is_always_sent: bool) -> None:
         """Record that the messages added since the last call of this method come from item `index`.
 
-        `is_always_sent`: every prompt has the item, at least in part.
+        If `is_always_sent` is true, every prompt has the item, at least in part.
         """
         self._item_of += [index] * (len(self.messages) - len(self._item_of))
         if is_always_sent:
@@ -95,8 +95,10 @@ class Transcript(ABC):
         end = len(self.messages)
         while end and self.messages[end - 1]["role"] != "assistant":
             end -= 1
-        start = max(end - 1, 0)
-        while start and end and self._belongs_to_answer(start - 1, end - 1):
+        if not end:
+            return range(0)
+        start = end - 1
+        while start and self._belongs_to_answer(start - 1, end - 1):
             start -= 1
         return range(start, end)
 
@@ -121,9 +123,13 @@ class Transcript(ABC):
         return {self._item_of[message] for message in self.newest_answer}
 
     def unread_items(self) -> list[Any]:
-        """Return the messages, calls and results that cannot be read; they are always sent."""
-        read = set(self._item_of)
-        unread = [self._items[n] for n in self._always_sent_items if n not in read and n != NO_ITEM]
+        """Return the messages, calls and results that could not be read into canonical messages.
+
+        Every prompt has them. Leave out volatile items, which are not read on purpose.
+        """
+        read_numbers = {*self._item_of, NO_ITEM}
+        unread_numbers = [n for n in self._always_sent_items if n not in read_numbers]
+        unread = [self._items[n] for n in unread_numbers]
         return [item for item in unread if _is_of_history(item) and not is_volatile(item)]
 
     def _remaining_items(self, plan: MessagePlan) -> list[int]:
@@ -190,7 +196,7 @@ R = TypeVar("R", bound=Transcript)
 def reusable_transcript(
     previous: Transcript | None, kind: type[R], other_fields: object = None
 ) -> R | None:
-    """Return `previous` if reading can continue after its items, None otherwise.
+    """Return `previous` if reading can continue after its stable items, None otherwise.
 
     It must be of the class `kind` and have equal `other_fields` and at least one stable item.
     """
@@ -203,10 +209,9 @@ def reusable_transcript(
 class Dialect:
     """A request format: `key` is the body's field with the items.
 
-    `read` returns the transcript of a request. It never raises; items that it cannot read are
-    always sent. Its optional second argument is the transcript of an earlier request in this
-    format. The new request must begin with the stable items of the earlier one, which are not read
-    again.
+    `read(body)` returns the transcript of a request. It never raises; items that it cannot read are
+    always sent. `read(body, previous)` does not read again the stable items of `previous`, the
+    transcript of an earlier request. The body must begin with these items.
     """
 
     key: str

@@ -38,26 +38,26 @@ def mark_items(
 ) -> dict[int, Json]:
     """Return copies, by number, of the items that get a mark.
 
-    The mark is on the last block up to each breakpoint. `marked_items` are the items with marks of
-    the agent. If there are more breakpoints than unused marks, the first ones get a mark.
+    Mark the last block up to each breakpoint, until the request has `MAX_MARKS`. `marked_items` are
+    the numbers of the items in which the agent has set marks.
 
     A new mark has the lifetime of the agent's next mark, or of its last one if none follows. The
     API demands that marks with a longer lifetime come first.
     """
     items: Sequence[Any] = body["messages"]
     # The agent's marks in the order of the prompt. A mark of the body itself is for its end.
-    first_marks = [mark for part in ("tools", "system") for mark in marks_in(body.get(part))]
+    marks_before = [mark for part in ("tools", "system") for mark in marks_in(body.get(part))]
     message_marks = [mark for number in marked_items for mark in marks_in(items[number])]
     end_marks = [body[MARK]] if isinstance(body.get(MARK), dict) else []
-    agent_marks = [*first_marks, *message_marks, *end_marks]
+    agent_marks = [*marks_before, *message_marks, *end_marks]
     if not agent_marks:
         return {}
-    free_marks = max(MAX_MARKS - len(agent_marks), 0)
+    free_count = max(MAX_MARKS - len(agent_marks), 0)
     new_items: dict[int, Json] = {}
-    for item, block in _unmarked_blocks(blocks, breakpoints)[:free_marks]:
+    for item, block in _unmarked_blocks(blocks, breakpoints)[:free_count]:
         later_marks = [mark for n in marked_items if n >= item for mark in marks_in(items[n])]
-        like = [*later_marks, *end_marks, agent_marks[-1]][0]
-        new_items[item] = _with_mark(new_items.get(item, items[item]), block, like)
+        next_mark = [*later_marks, *end_marks, agent_marks[-1]][0]
+        new_items[item] = _with_mark(new_items.get(item, items[item]), block, next_mark)
     return new_items
 
 
@@ -76,16 +76,18 @@ def cache_ttl_minutes(body: Body) -> float:
 
 
 def _unmarked_blocks(blocks: Sequence[Block], breakpoints: Iterable[int]) -> list[tuple[int, int]]:
-    """Return the item and block number of the last block up to each breakpoint, each only once.
+    """Return the last block up to each breakpoint, as the numbers of its item and in its item.
 
-    Leave out blocks that have a mark.
+    Leave out blocks that have a mark, and repetitions.
     """
     numbers: list[tuple[int, int]] = []
     for position in breakpoints:
-        before = [b for b in blocks if b.message <= position and _can_be_marked(b.block)]
-        if before and not marks_in(before[-1].block):
-            number = (before[-1].item, before[-1].number)
-            numbers += [number] if number not in numbers else []
+        candidates = [b for b in blocks if b.message <= position and _can_be_marked(b.block)]
+        if not candidates:
+            continue
+        last = candidates[-1]
+        if not marks_in(last.block) and (last.item, last.number) not in numbers:
+            numbers.append((last.item, last.number))
     return numbers
 
 
@@ -95,9 +97,11 @@ def _can_be_marked(block: Any) -> bool:
     return block["type"] != "text" or (is_text(block) and bool(block["text"].strip()))
 
 
-def _with_mark(item: Json, number: int, like: Json) -> Json:
-    """Return a copy of the item, in which block `number` has a mark with the lifetime of `like`."""
-    mark = {"type": "ephemeral", **({"ttl": like["ttl"]} if "ttl" in like else {})}
+def _with_mark(item: Json, number: int, next_mark: Json) -> Json:
+    """Return a copy of the item whose block `number` has a mark with `next_mark`'s lifetime."""
+    mark = {"type": "ephemeral"}
+    if "ttl" in next_mark:
+        mark["ttl"] = next_mark["ttl"]
     content = item["content"]
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
     blocks[number] = {**blocks[number], MARK: mark}

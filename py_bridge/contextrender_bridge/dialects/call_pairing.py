@@ -28,33 +28,41 @@ def is_generated_id(name: str) -> bool:
 
 
 def answered_id(
-    messages: Sequence[Json], result_id: object, tool: object, later: Sequence[object] = ()
+    messages: Sequence[Json], result_id: object, tool: object, later_ids: Sequence[object] = ()
 ) -> str | None:
     """Return the id of the call that a result answers; None if it answers no call.
 
     The result follows `messages`. `result_id` is its call id and `tool` its tool's name, if it has
-    them. `later` has the call ids of the results after it in the same step.
+    them. `later_ids` are the call ids of the results after it in the same step.
 
-    - A result with an id answers the open call with this id. The id also counts if all open calls
-      came with ids of their own.
-    - Otherwise it answers the first open call that has a generated id (any id if the result has
-      none), that is of its tool, and that no later result names.
+    Return the result's own id if an open call has this id, or if no open call has a generated id.
+    Otherwise return the id of the first open call that meets all of these conditions:
+
+    - It is of the result's tool, if the result names its tool.
+    - Its id is generated, if the result has an id.
+    - No later result has its id.
+
+    If there is no such call, return the result's own id.
     """
     own_id = result_id if isinstance(result_id, str) and result_id else ""
     calls = open_calls(messages)
     call_ids = [id for id, _ in calls]
     if own_id and (own_id in call_ids or not any(map(is_generated_id, call_ids))):
         return own_id
+    names_tool = isinstance(tool, str) and bool(tool)
     for id, call_tool in calls:
-        is_of_tool = not (isinstance(tool, str) and tool) or call_tool == tool
+        is_of_tool = not names_tool or call_tool == tool
         may_have_id = not own_id or is_generated_id(id)
-        if is_of_tool and may_have_id and id not in later:
+        if is_of_tool and may_have_id and id not in later_ids:
             return id
     return own_id or None
 
 
 def open_calls(messages: Sequence[Json]) -> list[tuple[str, str]]:
-    """Return the ids and tools of the calls of the latest step that have no result yet."""
+    """Return the id and the tool of each call that has no result yet, in the last calling message.
+
+    Return an empty list if the model's last message has no calls.
+    """
     answered_ids: list[object] = []
     for message in reversed(messages):
         if message["role"] == "tool":
@@ -72,14 +80,12 @@ def open_calls(messages: Sequence[Json]) -> list[tuple[str, str]]:
     return []
 
 
-def ids_of_step(items: Sequence[Any], names: Sequence[str]) -> list[object]:
-    """Return the call ids of the results in `items` before the model's next message.
-
-    `names` are the fields that may have a result's call id.
-    """
+def ids_of_step(items: Sequence[Any], id_field: str) -> list[object]:
+    """Return the call ids, in `id_field`, of the results in `items` before the model's message."""
     ids: list[object] = []
     for item in items:
         if not isinstance(item, Mapping) or item.get("role") == "assistant":
             break
-        ids += [item[name] for name in names if item.get(name)]
+        if item.get(id_field):
+            ids.append(item[id_field])
     return ids

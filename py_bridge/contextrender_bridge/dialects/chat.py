@@ -21,19 +21,19 @@ from contextrender_bridge.dialects.call_pairing import (
 from contextrender_bridge.dialects.contents import canonical_content, clean_text, with_text
 from contextrender_bridge.dialects.merging import NumberedItem, join_chat, merge_neighbours
 from contextrender_bridge.dialects.message_plan import MessagePlan, ShownParts
-from contextrender_bridge.dialects.signatures import move_signature, point_reasoning
+from contextrender_bridge.dialects.signatures import move_reasoning, move_signature
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _RESULT_ROLES = ("tool", "function")
 _TEXT_ROLES = ("tool-call", "tool-response")
 """Roles of messages that hold calls and results as text (`dialects.observations`)."""
-_SPOKEN = frozenset({"role", "content", "name"})
-_ANSWER = frozenset({*_SPOKEN, "tool_calls"})
+# The fields that canonical messages and their calls may have.
+_TEXT_FIELDS = frozenset({"role", "content", "name"})
+_ANSWER_FIELDS = frozenset({*_TEXT_FIELDS, "tool_calls"})
 # Without `name`: some runtimes lose the tool's name when they resume a session.
-_RESULT = frozenset({"role", "content", "tool_call_id"})
-_CALL = frozenset({"id", "type", "function"})
-_FUNCTION_BODY = frozenset({"name", "arguments"})
-_FUNCTION = ("function", "arguments")
+_RESULT_FIELDS = frozenset({"role", "content", "tool_call_id"})
+_CALL_FIELDS = frozenset({"id", "type", "function"})
+_FUNCTION_FIELDS = frozenset({"name", "arguments"})
 
 
 def check_messages(messages: Sequence[object]) -> None:
@@ -98,10 +98,9 @@ class ChatTranscript(Transcript):
         """
         if isinstance(item, dict) and item.get("role") in _RESULT_ROLES:
             if self._is_paired_by_order(item):
-                # The result does not answer a call that a later result of the step names.
-                later = ids_of_step(self._items[index + 1 : self._end], ("tool_call_id",))
+                later_ids = ids_of_step(self._items[index + 1 : self._end], "tool_call_id")
                 tool = item.get("tool_name") or item.get("name")
-                call_id = answered_id(self.messages, item.get("tool_call_id"), tool, later)
+                call_id = answered_id(self.messages, item.get("tool_call_id"), tool, later_ids)
                 if not call_id:
                     return None
                 item = {**item, "role": "tool", "tool_call_id": call_id}
@@ -131,8 +130,9 @@ CHAT = Dialect("messages", ChatTranscript)
 def canonical_message(item: Any, position: int = 0) -> Json | None:
     """Return the message to record at this position; None if the item is no chat message.
 
-    It is `item` itself if that is canonical. Otherwise it has only the recorded fields: role,
-    content, name, calls and call id, with cleaned texts. `position` is part of generated call ids.
+    If `item` is canonical already, return `item` itself. Otherwise return a copy with only the
+    recorded fields: role, content, name, calls and call id, with cleaned texts. `position` is part
+    of generated call ids.
     """
     if not isinstance(item, dict):
         return None
@@ -141,19 +141,19 @@ def canonical_message(item: Any, position: int = 0) -> Json | None:
     role, content = item.get("role"), item.get("content")
     if role not in _ROLES or not isinstance(content, (str, list, type(None))):
         return None
-    if role == "tool" and not (item.get("tool_call_id") and isinstance(item["tool_call_id"], str)):
-        return None
-    calls = _calls_of(item) if role == "assistant" else None
     message = {"role": role, "content": canonical_content(content)}
     if role == "tool":
-        message["tool_call_id"] = clean_text(item["tool_call_id"])
-    if isinstance(item.get("name"), str) and role != "tool":
-        message["name"] = clean_text(item["name"])
-    if calls:
-        canonical = _canonical_calls(calls, position)
-        if canonical is None:
+        call_id = item.get("tool_call_id")
+        if not isinstance(call_id, str) or not call_id:
             return None
-        message["tool_calls"] = canonical
+        return {**message, "tool_call_id": clean_text(call_id)}
+    if isinstance(item.get("name"), str):
+        message["name"] = clean_text(item["name"])
+    if role == "assistant" and (calls := _calls_of(item)):
+        canonical_calls = _canonical_calls(calls, position)
+        if canonical_calls is None:
+            return None
+        message["tool_calls"] = canonical_calls
     return message
 
 
@@ -166,19 +166,25 @@ def _calls_of(item: Mapping[str, Any]) -> Any:
 
 
 def _shown_item(item: Json, part: ShownParts) -> Json | None:
-    """Return the item with only the parts that the prompt has; None if it has none of them."""
-    is_shown, text, call_count, calls = part
-    if not is_shown and not calls:
+    """Return the item as the prompt shows it. Return None if the prompt has no part of it.
+
+    Return `item` itself if it is shown unchanged.
+    """
+    calls = part.calls
+    if not part.is_shown and not calls:
         return None
-    is_cut = any(arguments is not None for arguments in calls.values())
-    if is_shown and text is None and len(calls) == call_count and not is_cut:
+    has_all_calls = len(calls) == part.call_count
+    has_own_arguments = all(arguments is None for arguments in calls.values())
+    has_own_text = part.is_shown and part.text is None
+    if has_own_text and has_all_calls and has_own_arguments:
         return item
     shown_item = dict(item)
-    if is_cut or len(calls) < call_count:
+    if not (has_all_calls and has_own_arguments):
         shown_item = _with_calls(shown_item, calls)
-    if not is_shown or text is not None:
-        own_content, content = item.get("content"), text or ""
-        content = with_text(own_content, content) if isinstance(own_content, list) else content
+    if not has_own_text:
+        content, own_content = part.text or "", item.get("content")
+        if isinstance(own_content, list):
+            content = with_text(own_content, content)
         # A message with nothing but calls has no content.
         shown_item["content"] = content if content or not calls else None
     return shown_item
@@ -187,24 +193,28 @@ def _shown_item(item: Json, part: ShownParts) -> Json | None:
 def _with_calls(item: Json, arguments_of: Mapping[int, str | None]) -> Json:
     """Return the message with only these calls.
 
-    `arguments_of` has the substitute arguments of each remaining call by number, None for its own.
-    Move the signature and the reasoning of omitted calls to the first remaining one.
+    `arguments_of` has, by the call's number, the substitute arguments of each remaining call, or
+    None if the call has its own. If calls are omitted, their signature and their reasoning move to
+    the first remaining call.
     """
-    if not item.get("tool_calls"):
+    calls = item.get("tool_calls")
+    if not calls:
+        # The message has the field `function_call` of older chat completions, for one call.
         if not arguments_of:
             return {key: item[key] for key in item if key != "function_call"}
         return {**item, "function_call": _with_arguments(item["function_call"], arguments_of[0])}
-    calls = item["tool_calls"]
     remaining = {n: _shown_call(calls[n], arguments) for n, arguments in arguments_of.items()}
     signed = move_signature(calls, remaining)
-    omitted = [call.get("id") for n, call in enumerate(calls) if n not in arguments_of]
-    first = signed[min(signed)].get("id") if signed else None
-    message = point_reasoning({**item, "tool_calls": list(signed.values())}, omitted, first)
-    return message if signed else {key: message[key] for key in message if key != "tool_calls"}
+    omitted_ids = [call.get("id") for n, call in enumerate(calls) if n not in arguments_of]
+    first_id = signed[min(signed)].get("id") if signed else None
+    message = move_reasoning({**item, "tool_calls": list(signed.values())}, omitted_ids, first_id)
+    if signed:
+        return message
+    return {key: message[key] for key in message if key != "tool_calls"}
 
 
 def _shown_call(call: Json, arguments: str | None) -> Json:
-    """Return the call with these arguments; None leaves it unchanged."""
+    """Return the call with these arguments, or unchanged if `arguments` is None."""
     if arguments is None:
         return call
     body = "custom" if call.get("type") == "custom" else "function"
@@ -212,9 +222,9 @@ def _shown_call(call: Json, arguments: str | None) -> Json:
 
 
 def _with_arguments(body: Json, arguments: str | None) -> Json:
-    """Return a call's function with these arguments; None leaves it unchanged.
+    """Return a call's function with these arguments, or unchanged if `arguments` is None.
 
-    The arguments are set as an object if the original ones were one, otherwise as a text.
+    If the function's own arguments are an object instead of a JSON text, set an object, too.
     """
     if arguments is None:
         return body
@@ -233,27 +243,27 @@ def _is_plain(item: Json) -> bool:
         return False
     if role == "tool":
         call_id = item.get("tool_call_id")
-        return isinstance(call_id, str) and call_id != "" and item.keys() <= _RESULT
+        return isinstance(call_id, str) and call_id != "" and item.keys() <= _RESULT_FIELDS
     if role not in _ROLES or ("name" in item and not _is_ascii(item["name"])):
         return False
     if role != "assistant":
-        return item.keys() <= _SPOKEN
+        return item.keys() <= _TEXT_FIELDS
     calls = item.get("tool_calls")
-    return item.keys() <= _ANSWER and (calls is None or _are_plain(calls))
+    return item.keys() <= _ANSWER_FIELDS and (calls is None or _are_plain(calls))
 
 
 def _are_plain(calls: Any) -> bool:
     """Return whether an assistant message's calls are canonical without any change.
 
-    A call is if it is a function call with ASCII texts, an id and no further fields.
+    Such a call is a function call with ASCII texts, an id and no further fields.
     """
     if not isinstance(calls, list):
         return False
     for call in calls:
-        if not isinstance(call, dict) or call.keys() != _CALL or call["type"] != "function":
+        if not isinstance(call, dict) or call.keys() != _CALL_FIELDS or call["type"] != "function":
             return False
         body, call_id = call["function"], call["id"]
-        if not isinstance(body, dict) or body.keys() != _FUNCTION_BODY:
+        if not isinstance(body, dict) or body.keys() != _FUNCTION_FIELDS:
             return False
         if not (call_id and _is_ascii(call_id) and _is_ascii(body["name"])):
             return False
@@ -270,8 +280,13 @@ def _canonical_calls(calls: Any, position: int) -> list[Json] | None:
     """Return the canonical calls of the message at `position`; None if any call is invalid."""
     if not isinstance(calls, list):
         return None
-    canonical = [_canonical_call(call, generated_id(position, n)) for n, call in enumerate(calls)]
-    return None if None in canonical else [call for call in canonical if call is not None]
+    canonical_calls: list[Json] = []
+    for number, call in enumerate(calls):
+        canonical_call = _canonical_call(call, generated_id(position, number))
+        if canonical_call is None:
+            return None
+        canonical_calls.append(canonical_call)
+    return canonical_calls
 
 
 def _canonical_call(call: Any, default_id: str) -> Json | None:
@@ -281,15 +296,17 @@ def _canonical_call(call: Any, default_id: str) -> Json | None:
     """
     if not isinstance(call, Mapping) or not isinstance(call.get("id", ""), (str, type(None))):
         return None
-    kind, argument = ("custom", "input") if call.get("type") == "custom" else _FUNCTION
+    kind, arguments_field = "function", "arguments"
+    if call.get("type") == "custom":
+        kind, arguments_field = "custom", "input"
     body = call.get(kind)
     if not isinstance(body, Mapping) or not isinstance(body.get("name"), str):
         return None
-    arguments = body.get(argument)
+    arguments = body.get(arguments_field)
     if arguments is not None and not isinstance(arguments, str):
         arguments = json.dumps(arguments, ensure_ascii=False)
     return {
         "id": clean_text(call.get("id") or default_id),
         "type": kind,
-        kind: {"name": clean_text(body["name"]), argument: clean_text(arguments or "")},
+        kind: {"name": clean_text(body["name"]), arguments_field: clean_text(arguments or "")},
     }

@@ -25,6 +25,7 @@ MEDIA = {
     "document": "file",
     "video_url": "image",
 }
+"""The kind of media that each type of content part is recorded as."""
 OMITTED: Any = object()
 """A mark for an omitted part, because None would be a valid part."""
 
@@ -97,8 +98,9 @@ class CutText(str):
         """
         cut_parts = list(parts)
         texts = [plain_text([part]) for part in parts]
+        longest_first = sorted(range(len(texts)), key=lambda number: -len(texts[number]))
         excess = sum(map(len, texts)) - self.size
-        for number in sorted(range(len(texts)), key=lambda n: -len(texts[n])):
+        for number in longest_first:
             if excess > 0:
                 text = _cut(texts[number], len(texts[number]) - excess)
                 excess -= len(texts[number]) - len(text)
@@ -109,14 +111,16 @@ class CutText(str):
 def _cut(text: str, size: int) -> str:
     """Return the beginning and the end of a text, about `size` characters together."""
     half = max(size // 2 - len(CUT), 50)
-    return text if len(text) <= 2 * half else f"{text[:half]}{CUT}{text[-half:]}"
+    if len(text) <= 2 * half:
+        return text
+    return f"{text[:half]}{CUT}{text[-half:]}"
 
 
 def with_text(content: Any, text: str, kind: str = "text") -> Any:
     """Return the content with `text` instead of its own text; keep parts without text.
 
-    The first part with text gets `text`, and the others with text are dropped. A `CutText` cuts the
-    parts instead. `kind` is the type of a new text part.
+    The first part with text gets `text`, and the others with text are removed. If `text` is a
+    `CutText`, its parts with text are cut instead. `kind` is the type of a new text part.
     """
     if not isinstance(content, list):
         return text
@@ -124,14 +128,14 @@ def with_text(content: Any, text: str, kind: str = "text") -> Any:
         cut = iter(text.cut_parts([part for part in content if holds_text(part)], kind))
         return [next(cut) if holds_text(part) else part for part in content]
     parts: list[Any] = []
-    pending = bool(text)
+    needs_text = bool(text)
     for part in content:
         if not holds_text(part):
             parts.append(part)
-        elif pending:
+        elif needs_text:
             parts.append(part_with(part, text, kind))
-            pending = False
-    return [{"type": kind, "text": text}, *parts] if pending else parts
+            needs_text = False
+    return [{"type": kind, "text": text}, *parts] if needs_text else parts
 
 
 def is_text(part: Any) -> bool:

@@ -30,7 +30,8 @@ def merge_neighbours(
     last_number = -1
     for number, item in items:
         previous: Any = merged_items[-1] if merged_items else None
-        became_neighbours = number > last_number + 1 and _is_models(previous) and _is_models(item)
+        are_of_model = _is_of_model(previous) and _is_of_model(item)
+        became_neighbours = are_of_model and number > last_number + 1
         are_mergeable = number not in unmergeable and last_number not in unmergeable
         may_merge = became_neighbours and are_mergeable
         merged = join(previous, item) if may_merge else None
@@ -43,10 +44,10 @@ def merge_neighbours(
 
 
 def join_chat(before: Json, after: Json) -> Json | None:
-    """Merge two chat messages: return the second one with both texts.
+    """Merge two chat messages into the second one, which gets both texts.
 
-    The other fields of the first message, such as its reasoning, belong to an omitted step and are
-    dropped. Return None if the first message has calls.
+    Drop the first message's other fields, such as its reasoning: they belong to an omitted step.
+    Return None if the first message has calls.
     """
     if before.get("tool_calls") or before.get("function_call"):
         return None
@@ -59,10 +60,10 @@ def join_chat(before: Json, after: Json) -> Json | None:
 
 
 def join_blocks(before: Json, after: Json) -> Json | None:
-    """Merge two messages of content blocks into the first one.
+    """Merge two messages of content blocks into the first one, which gets all blocks.
 
-    A message with thinking must begin with it. So the second message's thinking moves to the start,
-    unless the first message has thinking itself.
+    A message with thinking must begin with thinking. So the second message's thinking moves to the
+    start, unless the first message has thinking itself.
     """
     first, second = _parts(before["content"]), _parts(after["content"])
     thinking = [] if any(map(_is_thinking, first)) else list(takewhile(_is_thinking, second))
@@ -79,5 +80,5 @@ def _parts(content: Any) -> list[Any]:
     return [{"type": "text", "text": content}] if content else []
 
 
-def _is_models(item: Any) -> bool:
+def _is_of_model(item: Any) -> bool:
     return isinstance(item, dict) and item.get("role") == "assistant"

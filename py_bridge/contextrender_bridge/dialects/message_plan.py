@@ -96,6 +96,7 @@ class MessagePlan:
 
     def remaining_messages(self) -> set[int]:
         """Return the positions of the messages that are in the prompt, at least in part."""
+        # A set of calls as a dictionary has the positions of the calling messages as its keys.
         return {*self._texts, *self._unpaired_results, *dict(self._calls), *dict(self._unanswered)}
 
     def parts(self, messages: Iterable[int]) -> dict[int, ShownParts]:
@@ -151,9 +152,9 @@ class MessagePlan:
     def show_newest(self, newest: range, *, alternates: bool) -> None:
         """Show the model's newest answer, the messages at the positions `newest`, unchanged.
 
-        A line replaces each omitted result of its calls. If messages of the model must alternate
-        with others, also show a result between the newest answer and the model's message before
-        it, because the two cannot be merged.
+        Show a line in place of each omitted result of its calls. If `alternates` is true, messages
+        of the model must not be neighbours, and the newest answer cannot be merged with another. So
+        also show a result between the newest answer and the model's message before it.
         """
         if not newest:
             return
@@ -164,6 +165,7 @@ class MessagePlan:
                 self._calls.add((message, number))
         self._show_stubs(newest, newest.stop)
         before = max((m for m in self.remaining_messages() if m < newest.start), default=-1)
+        # If only calls of a message are shown, so are the results of these calls, after it.
         has_only_calls = self._texts.get(before) == ""
         if alternates and before >= 0 and not has_only_calls:
             self._separate(before, newest.start)
@@ -187,7 +189,7 @@ class MessagePlan:
     def _answers(self, start: int, end: int | None = None) -> dict[int, Call]:
         """Return, by result, the calls that the results from `start` up to `end` answer.
 
-        `end` is None for all results from `start` on.
+        If `end` is None, include all later results.
         """
         results = range(start, len(self._messages) if end is None else end)
         return {result: self._calls_of[result] for result in results if result in self._calls_of}
@@ -229,7 +231,10 @@ class MessagePlan:
         return body
 
     def shown_unpaired_results(self) -> list[int]:
-        """Return the positions of results that are sent only because they answer no call."""
+        """Return the positions of results that no row of the plan shows, but that answer no call.
+
+        The prompt has them all the same, because the provider may have their calls.
+        """
         return sorted(result for result in self._unpaired_results if result not in self._texts)
 
     def omitted_results(self) -> list[int]:
@@ -240,42 +245,45 @@ class MessagePlan:
 class CallPairs:
     """The pairs of calls and results in a history.
 
-    A result answers the first open call of its id, in the latest message that used the id.
+    Several calls may have one id. A result with this id answers one of the latest message with open
+    calls of the id, and the first of these. A call is open until it has a result.
+
+    - `call_of_result` has the call that each result answers, by the result's position.
+    - `unpaired_results` has the positions of the results that answer no call.
     """
 
-    def __init__(self, messages: Sequence[Message], before: CallPairs | None = None) -> None:
-        """Pair the calls and results in `messages`, after the first ones that `before` has paired.
+    def __init__(self, messages: Sequence[Message], previous: CallPairs | None = None) -> None:
+        """Pair the calls and results in `messages`.
 
-        `call_of_result` has, by the result's position, its call: the message and the number.
-        `unpaired_results` has the positions of the results that answer no call.
+        `previous` has the pairs of the first messages, which are not read again.
         """
-        self.call_of_result: dict[int, Call] = dict(before.call_of_result) if before else {}
-        self.unpaired_results: set[int] = set(before.unpaired_results) if before else set()
-        self._open: dict[str, list[Call]] = {}
-        if before:
-            self._open = {name: list(calls) for name, calls in before._open.items()}
-        self._read: int = before._read if before else 0
-        for message in messages[self._read :]:
+        self.call_of_result: dict[int, Call] = dict(previous.call_of_result) if previous else {}
+        self.unpaired_results: set[int] = set(previous.unpaired_results) if previous else set()
+        self._open_calls: dict[str, list[Call]] = {}  # by id
+        if previous:
+            self._open_calls = {id: list(calls) for id, calls in previous._open_calls.items()}
+        self._read_count: int = previous._read_count if previous else 0
+        for message in messages[self._read_count :]:
             self._add(message)
 
     def unanswered(self) -> set[Call]:
         """Return the calls without a result."""
-        return {call for calls in self._open.values() for call in calls}
+        return {call for calls in self._open_calls.values() for call in calls}
 
     def _add(self, message: Message) -> None:
         """Open the calls of an assistant message, or pair a result with its call."""
-        position = self._read
-        self._read += 1
+        position = self._read_count
+        self._read_count += 1
         role = message.get("role")
         if role == "assistant":
             for number, call in enumerate(message.get("tool_calls") or ()):
-                self._open.setdefault(call["id"], []).append((position, number))
+                self._open_calls.setdefault(call["id"], []).append((position, number))
         elif role == "tool":
             self._pair(position, message["tool_call_id"])
 
     def _pair(self, result: int, call_id: str) -> None:
         """Pair a result with the first open call of this id in the latest message that has one."""
-        calls = self._open.get(call_id)
+        calls = self._open_calls.get(call_id)
         if calls is None:
             self.unpaired_results.add(result)
             return
@@ -283,5 +291,5 @@ class CallPairs:
         call = next(call for call in calls if call[0] == latest_message)
         calls.remove(call)
         if not calls:
-            del self._open[call_id]
+            del self._open_calls[call_id]
         self.call_of_result[result] = call

@@ -43,17 +43,19 @@ from contextrender_bridge.dialects.signatures import move_signature
 
 # These are no sets, because a request may have a type without a hash.
 _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
-_POINTERS = ("web_search_result_location", "search_result_location")
+_SEARCH_CITATIONS = ("web_search_result_location", "search_result_location")
 # The start of Claude Code's first system block, whose hash differs in every request.
-_BILLING = "x-anthropic-billing-header:"
+_BILLING_START = "x-anthropic-billing-header:"
 _UNKNOWN = -1
 
 
-class _Part(NamedTuple):
-    """The kind of a block, its canonical message, and its number if it is a call.
+class _BlockReading(NamedTuple):
+    """The result of reading a content block.
 
-    A `kind` is text, media, thinking, call, result, provider_result (of a tool that the provider
-    ran) or other.
+    - `kind`: text, media, thinking, call, result, provider_result (of a tool that the provider ran)
+      or other.
+    - `message`: the position of the canonical message that the block was read into.
+    - `call`: the number of a call among the message's calls; -1 for other blocks.
     """
 
     kind: str
@@ -64,20 +66,22 @@ class _Part(NamedTuple):
 class MessagesTranscript(Transcript):
     """The transcript of a Messages request.
 
-    Each result is one canonical message. So are the blocks of an assistant message, and consecutive
-    text blocks of a user message. System messages among `messages` are always sent and not
-    recorded, because Claude Code sends the newest one only once.
+    Each result becomes one canonical message. The blocks of an assistant message become one, too,
+    and so do the blocks of a user message between two results. System messages among `messages`
+    are always sent and not recorded, because Claude Code sends the newest one only once.
     """
 
     def __init__(self, body: Body, previous: Transcript | None = None) -> None:
         """Read `system` and the items of `messages`, and record which items have cache marks.
 
-        The first items are not read again if `previous`, an earlier transcript, has them.
+        Continue from `previous`, an earlier transcript, if it can be reused.
         """
         system = _system_text(body.get("system"))
         earlier = reusable_transcript(previous, MessagesTranscript, system)
         super().__init__(body, "messages", earlier, system)
-        self._parts: list[list[_Part]] = earlier._parts[: self._read_count] if earlier else []
+        self._readings: list[list[_BlockReading]] = (
+            earlier._readings[: self._read_count] if earlier else []
+        )
         # The positions of results of tools that the provider ran.
         self._provider_results: set[int] = set(earlier._provider_results) if earlier else set()
         if system is not None and not earlier:
@@ -87,16 +91,17 @@ class MessagesTranscript(Transcript):
         # a block that cannot be read, is always sent.
         for index, item in enumerate(self._new_items, self._read_count):
             blocks = _blocks(item)
-            self._parts.append([] if blocks is None else self._read(item, blocks))
-            kinds = {part.kind for part in self._parts[-1]}
+            self._readings.append([] if blocks is None else self._read(item, blocks))
+            kinds = {reading.kind for reading in self._readings[-1]}
             self._finish_item(index, is_always_sent="other" in kinds or kinds <= {"thinking"})
         # The volatile items at the end are not read.
-        self._parts += [[] for _ in self._items[self._end :]]
+        self._readings += [[] for _ in self._items[self._end :]]
+        # The numbers of the items with cache marks of the agent, the volatile items included.
         self._marked: list[int] = (
             [n for n in earlier._marked if n < self._read_count] if earlier else []
         )
-        unread = enumerate(self._items[self._read_count :], self._read_count)
-        self._marked += [index for index, item in unread if marks_in(item)]
+        new_items = enumerate(self._items[self._read_count :], self._read_count)
+        self._marked += [index for index, item in new_items if marks_in(item)]
 
     @property
     def cache_ttl_minutes(self) -> float:
@@ -114,14 +119,14 @@ class MessagesTranscript(Transcript):
         shown_items: list[NumberedItem] = []
         remaining = self._remaining_items(plan)
         omits_provider_result = any(not plan.shows(message) for message in self._provider_results)
-        marked: dict[int, Json] = {}
+        newly_marked: dict[int, Json] = {}
         if plan.breakpoints:
-            blocks = self._shown_blocks(plan, remaining)
-            marked = mark_items(self._body, blocks, plan.breakpoints, self._marked)
+            blocks = self._markable_blocks(plan, remaining)
+            newly_marked = mark_items(self._body, blocks, plan.breakpoints, self._marked)
         for index in remaining:
-            item, parts = marked.get(index, self._items[index]), self._parts[index]
-            if parts:  # Items without parts are sent as they are.
-                item = _shown_item(item, parts, plan)
+            item, readings = newly_marked.get(index, self._items[index]), self._readings[index]
+            if readings:  # Otherwise the plan does not decide on the item: send it as it is.
+                item = _shown_item(item, readings, plan)
                 if item is None:
                     continue
             if omits_provider_result:
@@ -141,30 +146,30 @@ class MessagesTranscript(Transcript):
         content = self._results[message].get("content")
         return full_text(content) if message in self._provider_results else content
 
-    def _shown_blocks(self, plan: MessagePlan, remaining: Sequence[int]) -> list[Block]:
+    def _markable_blocks(self, plan: MessagePlan, remaining: Sequence[int]) -> list[Block]:
         """Return the blocks of the remaining items that can carry a cache mark in the prompt."""
         return [
-            Block(index, number, part.message, block)
+            Block(index, number, reading.message, block)
             for index in remaining
-            for number, (block, part) in enumerate(
-                zip(_blocks(self._items[index]) or (), self._parts[index], strict=False)
+            for number, (block, reading) in enumerate(
+                zip(_blocks(self._items[index]) or (), self._readings[index], strict=False)
             )
-            if _can_carry_mark(part, plan)
+            if _can_carry_mark(reading, plan)
         ]
 
-    def _read(self, item: Json, blocks: Sequence[Any]) -> list[_Part]:
-        """Read an item into canonical messages, and return the part of each of its blocks."""
+    def _read(self, item: Json, blocks: Sequence[Any]) -> list[_BlockReading]:
+        """Append the canonical messages of an item, and return how each of its blocks was read."""
         if item["role"] == "assistant":
             return self._read_assistant(blocks)
         return self._read_user(item["role"], blocks)
 
-    def _read_assistant(self, blocks: Sequence[Any]) -> list[_Part]:
-        """Read an assistant message, and return the part of each block.
+    def _read_assistant(self, blocks: Sequence[Any]) -> list[_BlockReading]:
+        """Append the canonical messages of an assistant message with these blocks.
 
-        The result of a tool that the provider ran is a message of its own, and divides the
-        assistant message in two.
+        Return how each block was read. The result of a tool that the provider ran becomes a message
+        of its own, between a message with the blocks before it and one with the blocks after it.
         """
-        parts: list[_Part] = []
+        readings: list[_BlockReading] = []
         # The content and the calls of the assistant message that is being read.
         content_blocks: list[Any] = []
         calls: list[Json] = []
@@ -175,19 +180,20 @@ class MessagesTranscript(Transcript):
                     self._add_assistant(content_blocks, calls)
                     content_blocks, calls = [], []
                 result = self._add_result(block, block["tool_use_id"], block.get("content"))
-                parts.append(_Part("provider_result", result))
+                readings.append(_BlockReading("provider_result", result))
                 self._provider_results.add(result)
             elif kind == "call":
-                parts.append(_Part("call", position, len(calls)))
+                readings.append(_BlockReading("call", position, len(calls)))
                 calls.append(_call(block, generated_id(position, len(calls))))
             else:
-                parts.append(_Part(kind, position))
+                readings.append(_BlockReading(kind, position))
                 if kind != "thinking":
                     content_blocks.append(block)
-        # A result at the end was the last message. Thinking alone is a message without content.
-        if not (parts and parts[-1].kind == "provider_result"):
+        # Without blocks after the last result, no message follows. Blocks of thinking alone become
+        # a message without content.
+        if not (readings and readings[-1].kind == "provider_result"):
             self._add_assistant(content_blocks, calls)
-        return parts
+        return readings
 
     def _add_assistant(self, content_blocks: list[Any], calls: list[Json]) -> None:
         """Append an assistant message with this content and these calls."""
@@ -195,32 +201,31 @@ class MessagesTranscript(Transcript):
         tool_calls = {"tool_calls": calls} if calls else {}
         self.messages.append({"role": "assistant", "content": content, **tool_calls})
 
-    def _read_user(self, role: str, blocks: Sequence[Any]) -> list[_Part]:
-        """Read a user message, and return the part of each block.
+    def _read_user(self, role: str, blocks: Sequence[Any]) -> list[_BlockReading]:
+        """Append the canonical messages of a user message with these blocks.
 
-        Each result is a message of its own. The blocks before, between and after results are
-        messages, too.
+        Return how each block was read. Each result becomes a message of its own. The blocks before,
+        between and after results become a message each, too.
         """
-        parts: list[_Part] = []
+        readings: list[_BlockReading] = []
         content_blocks: list[Any] = []
         for number, block in enumerate(blocks):
             kind = _kind(block)
             if kind == "result":
                 self._add_user(role, content_blocks)
                 content_blocks = []
-                # A result without an id answers the first call that no later result names.
                 later_ids = _ids_in(blocks[number + 1 :])
                 call_id = answered_id(self.messages, block.get("tool_use_id"), None, later_ids)
                 if call_id:
                     result = self._add_result(block, call_id, block.get("content"))
-                    parts.append(_Part("result", result))
+                    readings.append(_BlockReading("result", result))
                     continue
             # A call in a user's message or a result without a call has no pair: always send it.
             is_unpaired = kind in ("call", "result")
-            parts.append(_Part("other" if is_unpaired else kind, len(self.messages)))
+            readings.append(_BlockReading("other" if is_unpaired else kind, len(self.messages)))
             content_blocks.append(block)
         self._add_user(role, content_blocks)
-        return parts
+        return readings
 
     def _add_user(self, role: str, content_blocks: list[Any]) -> None:
         """Append a message with this content, unless there is none."""
@@ -237,7 +242,7 @@ def _system_text(system: Any) -> str | None:
     Claude Code's billing block differs in every request, so it is left out.
     """
     if isinstance(system, list):
-        system = [block for block in system if not _text_of(block).startswith(_BILLING)]
+        system = [block for block in system if not _text_of(block).startswith(_BILLING_START)]
     return plain_text(system) if system else None
 
 
@@ -245,7 +250,8 @@ def _place_system_messages(items: Sequence[NumberedItem]) -> list[NumberedItem]:
     """Return the items with each system message at a place that the API accepts.
 
     The API accepts a system message between a user's and the model's message, and at the end. If
-    the model's message after a system message is omitted, move it to the next such place.
+    the model's message after a system message is omitted, move the system message to the next place
+    that is accepted.
     """
     ordered: list[NumberedItem] = []
     system_messages: list[NumberedItem] = []
@@ -263,23 +269,26 @@ def _place_system_messages(items: Sequence[NumberedItem]) -> list[NumberedItem]:
     return ordered + system_messages
 
 
-def _shown_item(item: Json, parts: Sequence[_Part], plan: MessagePlan) -> Json | None:
-    """Return the message with only the blocks that the plan shows; None if none remain.
+def _shown_item(item: Json, readings: Sequence[_BlockReading], plan: MessagePlan) -> Json | None:
+    """Return the message with only the blocks that the plan shows.
 
-    Return `item` itself if all its blocks are shown unchanged. If an omitted call has a provider's
-    signature, the first remaining call gets it, because Gemini refuses calls without one.
+    Return None if nothing but thinking remains, and `item` itself if all its blocks are shown
+    unchanged. If an omitted call has a provider's signature, the first remaining call gets the
+    signature, because Gemini refuses a first call without one.
     """
     content = item["content"]
     if isinstance(content, str):
-        is_shown, text = plan.shows(parts[0].message), plan.text(parts[0].message)
+        is_shown, text = plan.shows(readings[0].message), plan.text(readings[0].message)
         if not is_shown or text == "":
             return None
         return item if text is None else {**item, "content": text}
     blocks: list[Any] = []
     substituted: set[int] = set()  # messages whose substitute text is already in a block
-    cut = _cut_blocks(content, parts, plan)
-    for number, (block, part) in enumerate(zip(content, parts, strict=True)):
-        shown_block = cut[number] if number in cut else _shown_block(block, part, plan, substituted)
+    cut = _cut_blocks(content, readings, plan)
+    for number, (block, reading) in enumerate(zip(content, readings, strict=True)):
+        shown_block = (
+            cut[number] if number in cut else _shown_block(block, reading, plan, substituted)
+        )
         if shown_block is not OMITTED:
             blocks.append(shown_block)
     if len(blocks) == len(content) and all(a is b for a, b in zip(blocks, content, strict=True)):
@@ -291,59 +300,70 @@ def _shown_item(item: Json, parts: Sequence[_Part], plan: MessagePlan) -> Json |
 
 
 def _cut_blocks(
-    content: Sequence[Any], parts: Sequence[_Part], plan: MessagePlan
+    content: Sequence[Any], readings: Sequence[_BlockReading], plan: MessagePlan
 ) -> dict[int, Any]:
-    """Return, by number, the text blocks of messages that the plan replaces by a `CutText`."""
+    """Cut the texts of the messages whose substitute text is a `CutText`.
+
+    Return the cut blocks by their number in `content`.
+    """
     blocks: dict[int, Any] = {}
-    for message in {part.message for part in parts}:
+    for message in {reading.message for reading in readings}:
         text = plan.text(message) if plan.shows(message) else None
-        if isinstance(text, CutText):
-            numbers = [n for n, p in enumerate(parts) if p.message == message and p.kind == "text"]
-            blocks |= zip(numbers, text.cut_parts([content[n] for n in numbers]), strict=True)
+        if not isinstance(text, CutText):
+            continue
+        numbers = [
+            number
+            for number, reading in enumerate(readings)
+            if reading.message == message and reading.kind == "text"
+        ]
+        blocks |= zip(numbers, text.cut_parts([content[n] for n in numbers]), strict=True)
     return blocks
 
 
-def _shown_block(block: Any, part: _Part, plan: MessagePlan, substituted: set[int]) -> Any:
+def _shown_block(
+    block: Any, reading: _BlockReading, plan: MessagePlan, substituted: set[int]
+) -> Any:
     """Return the block as the plan shows it, or OMITTED.
 
-    If a message has a substitute text, its first text block gets it, and its other text blocks are
-    omitted. Add the message to `substituted`, the messages whose first text block has theirs.
+    If the block's message has a substitute text, the message's first text block gets this text, and
+    its other text blocks are omitted. `substituted` has the messages whose first text block got
+    their text; this function adds the message.
     """
-    if part.kind in ("thinking", "other"):
+    if reading.kind in ("thinking", "other"):
         return block
-    if part.kind == "call":
-        if not plan.shows_call(part.message, part.call):
+    if reading.kind == "call":
+        if not plan.shows_call(reading.message, reading.call):
             return OMITTED
-        arguments = plan.arguments(part.message, part.call)
+        arguments = plan.arguments(reading.message, reading.call)
         return block if arguments is None else {**block, "input": json.loads(arguments)}
-    if not plan.shows(part.message):
+    if not plan.shows(reading.message):
         return OMITTED
-    text = plan.text(part.message)
-    if text is None or part.kind == "media":
+    text = plan.text(reading.message)
+    if text is None or reading.kind == "media":
         return block
-    if part.kind == "provider_result" and block["type"] != "mcp_tool_result":
+    if reading.kind == "provider_result" and block["type"] != "mcp_tool_result":
         return block  # The provider accepts the results of its own tools only unchanged.
-    if part.kind in ("result", "provider_result"):
+    if reading.kind in ("result", "provider_result"):
         return {**block, "content": with_text(block.get("content"), text)}
-    if not text or part.message in substituted:
+    if not text or reading.message in substituted:
         return OMITTED
-    substituted.add(part.message)
+    substituted.add(reading.message)
     return part_with(block, text)
 
 
-def _can_carry_mark(part: _Part, plan: MessagePlan) -> bool:
+def _can_carry_mark(reading: _BlockReading, plan: MessagePlan) -> bool:
     """Return whether a block is in the prompt in a form that can carry a cache mark."""
-    if part.kind == "call":
-        return plan.shows_call(part.message, part.call)
-    if part.kind == "text":
-        return plan.shows_complete(part.message)
-    return part.kind in ("result", "media") and plan.shows(part.message)
+    if reading.kind == "call":
+        return plan.shows_call(reading.message, reading.call)
+    if reading.kind == "text":
+        return plan.shows_complete(reading.message)
+    return reading.kind in ("result", "media") and plan.shows(reading.message)
 
 
 def _without_citations(item: Any) -> Any:
-    """Return a message of the model without blocks' citations of search results.
+    """Return a message without the citations in blocks that cite search results.
 
-    The cited results may be omitted.
+    Only the model's messages have them. The cited results may be omitted from the prompt.
     """
     if _role(item) != "assistant" or not isinstance(item.get("content"), list):
         return item
@@ -358,7 +378,7 @@ def _cites(block: Any) -> bool:
     """Return whether a block cites a search result."""
     citations = block.get("citations") if isinstance(block, Mapping) else None
     return isinstance(citations, list) and any(
-        isinstance(citation, Mapping) and citation.get("type") in _POINTERS
+        isinstance(citation, Mapping) and citation.get("type") in _SEARCH_CITATIONS
         for citation in citations
     )
 
@@ -378,7 +398,7 @@ def _role(item: Any) -> Any:
 
 
 def _kind(block: Any) -> str:
-    """Return the kind of a block (see `_Part`)."""
+    """Return the kind of a block, one of those that `_BlockReading` lists."""
     if not isinstance(block, Mapping):
         return "other"
     kind = block.get("type")
@@ -398,10 +418,11 @@ def _kind(block: Any) -> str:
 
 
 def _with_signature(blocks: list[Any], content: Sequence[Any]) -> list[Any]:
-    """Return a message's remaining blocks; their first call has an omitted call's signature.
+    """Return a message's remaining blocks, after moving an omitted call's signature.
 
-    `content` has all blocks of the message. A remaining call may be a copy with other arguments, so
-    it is found among all calls by its id.
+    The first remaining call gets the signature, if it has none (`move_signature`). `content` has
+    all blocks of the message. A remaining call may be a copy with other arguments, so it is found
+    among all calls by its id.
     """
     calls = [block for block in content if _kind(block) == "call"]
     positions = [position for position, block in enumerate(blocks) if _kind(block) == "call"]

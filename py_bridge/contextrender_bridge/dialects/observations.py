@@ -47,20 +47,20 @@ class ObservationTranscript(Transcript):
     """
 
     def __init__(self, body: Body, previous: Transcript | None = None) -> None:
-        """Read the body's `messages`.
+        """Read the body's `messages`. Continue from `previous` if it can be reused.
 
-        An observation after a message of the model is read as its result. Each other message is
-        added in its canonical form. An item that cannot be read is always sent, unchanged.
+        Read an observation after a message of the model as the result of a call in that message.
+        Add each other message in its canonical form. Items that cannot be read are always sent.
         """
         earlier = reusable_transcript(previous, ObservationTranscript)
         if earlier:
             next_items = body["messages"][earlier.stable_count : earlier.stable_count + 1]
             if any(map(is_observation, next_items)):
-                earlier = None  # The last message of `previous` is now a call.
+                earlier = None  # The last message of `previous` gets a call, so it changes.
         super().__init__(body, "messages", earlier)
         self.positions: list[int | None] = earlier.positions[: self._read_count] if earlier else []
         """The position of each item's canonical message, None for an unread item."""
-        # The position of the preceding message if that is the model's, -1 otherwise.
+        # The position of the message before the item, if that is the model's; otherwise -1.
         model_position = -1
         for index, item in enumerate(self._new_items, self._read_count):
             position = len(self.messages)
@@ -121,16 +121,16 @@ class ObservationTranscript(Transcript):
         """Return the content of the observation."""
         return self._results[message].get("content")
 
-    def _add_result_with_call(self, speaker: int, item: Mapping[str, Any]) -> None:
-        """Add an observation as a tool result, and its call to the message at position `speaker`.
+    def _add_result_with_call(self, caller: int, item: Mapping[str, Any]) -> None:
+        """Add an observation as a tool result, and its call to the message at position `caller`.
 
         The agent sends no calls, but each result needs one.
         """
         call_id = f"step-{len(self.messages)}"
         # The canonical message may be the caller's own object, so it is copied.
-        message = self.messages[speaker]
+        message = self.messages[caller]
         call = {"id": call_id, "type": "function", "function": {"name": CALL_NAME, "arguments": ""}}
-        self.messages[speaker] = {**message, "tool_calls": [*message.get("tool_calls", ()), call]}
+        self.messages[caller] = {**message, "tool_calls": [*message.get("tool_calls", ()), call]}
         self._add_result(item, call_id, item.get("content"))
 
 
@@ -158,15 +158,18 @@ def has_observations(body: Body) -> bool:
 
 
 def _as_chat(item: Any) -> Any:
-    """Return a message with a role of chat completions.
+    """Return a message with a role of chat completions, and without tool calls of its own.
 
-    smolagents has the roles `tool-call` and `tool-response`. In other messages, tool calls are not
-    recorded, because each call of this format is made from an observation.
+    smolagents has the roles `tool-call` and `tool-response`. Tool calls in messages with other
+    roles are removed: in this format, each observation gets a call of its own instead
+    (`_add_result_with_call`).
     """
-    if isinstance(item, Mapping) and item.get("role") == "tool-call":
+    if not isinstance(item, Mapping):
+        return item
+    if item.get("role") == "tool-call":
         return {**item, "role": "assistant"}
-    if isinstance(item, Mapping) and item.get("role") == _RESULT_ROLE:
+    if item.get("role") == _RESULT_ROLE:
         return {**item, "role": "user"}
-    if isinstance(item, Mapping) and item.get("tool_calls"):
+    if item.get("tool_calls"):
         return {key: item[key] for key in item if key != "tool_calls"}
     return item

@@ -29,7 +29,9 @@ from contextrender_bridge.dialects.contents import (
 from contextrender_bridge.dialects.message_plan import MessagePlan
 from contextrender_bridge.dialects.signatures import signature_of, with_signature
 
+# By type of call: its canonical type, and the field with its arguments.
 _CALLS = {"function_call": ("function", "arguments"), "custom_tool_call": ("custom", "input")}
+# Calls of OpenAI's shell tools, which the agent runs: the field with their arguments.
 _SHELLS = {"local_shell_call": "action", "shell_call": "action", "apply_patch_call": "operation"}
 _OUTPUTS = tuple(f"{kind}_output" for kind in (*_CALLS, *_SHELLS))
 # Tools that the provider runs. One item is the call and its result, which is in this field.
@@ -42,10 +44,13 @@ _ROLES = ("system", "developer", "user", "assistant")
 _UNKNOWN = -1
 
 
-class _Part(NamedTuple):
-    """The kind of an item (see `_kind`), its canonical message, and its number if it is a call.
+class _ItemReading(NamedTuple):
+    """The result of reading an item.
 
-    `group` is the number of its reasoning group (see `ResponsesTranscript`), -1 if it has none.
+    - `kind`: one of the kinds that `_kind` lists.
+    - `message`: the position of the canonical message that the item was read into.
+    - `call`: the number of a call among the message's calls; -1 for other items.
+    - `group`: the number of the item's reasoning group (see `ResponsesTranscript`), -1 without one.
     """
 
     kind: str
@@ -57,11 +62,11 @@ class _Part(NamedTuple):
 class ResponsesTranscript(Transcript):
     """The transcript of a Responses request.
 
-    Consecutive items of the model are one assistant message. Each output and each input message is
-    one canonical message.
+    Consecutive items of the model become one assistant message. Each output and each input message
+    becomes one canonical message.
 
     A reasoning group is reasoning and the model's items after it, up to the next reasoning, output
-    or input message. The reasoning is in the prompt as long as any other item of its group is,
+    or input message. If any other item of a group is in the prompt, so is the group's reasoning,
     because the provider refuses one without the other.
     """
 
@@ -84,7 +89,9 @@ class ResponsesTranscript(Transcript):
         ]
         earlier = reusable_transcript(previous, ResponsesTranscript, field_messages)
         super().__init__(body, "input", earlier, field_messages)
-        self._parts: list[_Part] = earlier._parts[: self._read_count] if earlier else []
+        self._readings: list[_ItemReading] = (
+            earlier._readings[: self._read_count] if earlier else []
+        )
         self._group: int = earlier._group if earlier else 0
         # The content of the assistant message that the next item of the model belongs to. None if
         # that item begins another message.
@@ -100,15 +107,15 @@ class ResponsesTranscript(Transcript):
         # By message: the number of its first signed call, and the signature with its path.
         self._signed: dict[int, tuple[int, Any]] = dict(earlier._signed) if earlier else {}
         for index, item in enumerate(self._new_items, self._read_count):
-            part = self._read(item, index)
-            self._parts.append(part)
-            self._finish_item(index, is_always_sent=part.kind == "other")
-            if part.kind == "reasoning":
-                group_items = self._reasoning_items.get(part.group, [])
-                self._reasoning_items[part.group] = [*group_items, index]
-            elif part.group >= 0:
-                self._groups_with_items.add(part.group)
-        self._parts += [_Part("other")] * (len(self._items) - self._end)
+            reading = self._read(item, index)
+            self._readings.append(reading)
+            self._finish_item(index, is_always_sent=reading.kind == "other")
+            if reading.kind == "reasoning":
+                group_items = self._reasoning_items.get(reading.group, [])
+                self._reasoning_items[reading.group] = [*group_items, index]
+            elif reading.group >= 0:
+                self._groups_with_items.add(reading.group)
+        self._readings += [_ItemReading("other")] * (len(self._items) - self._end)
         if self._answer_content is not None:
             # The next request's first new item may belong to the model's last message, which would
             # change. Such a history is read again from its start.
@@ -117,22 +124,22 @@ class ResponsesTranscript(Transcript):
     def apply(self, plan: MessagePlan) -> Json:
         """Return the body with only the items that the plan shows, and the reasoning before them.
 
-        Reasoning is omitted only if all other items of its group are. Reasoning that has no other
-        items in its group is always shown.
+        Omit reasoning only if its group has other items and all of these are omitted.
         """
         if not self._items:
             return dict(self._body)
         substituted: set[int] = set()  # messages whose substitute text is already in an item
         shown_items: dict[int, Any] = {}
+        # Begin with the groups that have reasoning only.
         shown_groups = self._reasoning_items.keys() - self._groups_with_items
         for index in self._remaining_items(plan):
-            item, part = self._items[index], self._parts[index]
-            if part.kind == "reasoning":
+            item, reading = self._items[index], self._readings[index]
+            if reading.kind == "reasoning":
                 continue
-            shown_item = _shown_item(item, part, plan, substituted)
+            shown_item = _shown_item(item, reading, plan, substituted)
             if shown_item is not OMITTED:
                 shown_items[index] = shown_item
-                shown_groups.add(part.group)
+                shown_groups.add(reading.group)
         for group in shown_groups:
             for index in self._reasoning_items.get(group, ()):
                 shown_items[index] = self._items[index]
@@ -144,22 +151,24 @@ class ResponsesTranscript(Transcript):
 
         Gemini signs only the first call of a message, and refuses a first call without a signature.
         """
+        if not self._signed:
+            return
         checked_messages: set[int] = set()
-        for index in sorted(shown_items) if self._signed else ():
-            part = self._parts[index]
-            if part.kind != "call" or part.message in checked_messages:
+        for index in sorted(shown_items):
+            reading = self._readings[index]
+            if reading.kind != "call" or reading.message in checked_messages:
                 continue
-            checked_messages.add(part.message)
-            if part.message not in self._signed or signature_of(shown_items[index]):
+            checked_messages.add(reading.message)
+            if reading.message not in self._signed or signature_of(shown_items[index]):
                 continue
-            signed_call, (path, signature) = self._signed[part.message]
-            if signed_call < part.call:
+            signed_call, (path, signature) = self._signed[reading.message]
+            if signed_call < reading.call:
                 shown_items[index] = with_signature(shown_items[index], path, signature)
 
     def _belongs_to_answer(self, message: int, last: int) -> bool:
-        """Return whether a message is of the same answer of the model as the message after it.
+        """Return whether a message belongs to the same answer of the model as the message after it.
 
-        Results of tools that the provider ran are part of the answer. `last` is not needed.
+        Results of tools that the provider ran belong to the answer. `last` is not needed.
         """
         role = self.messages[message]["role"]
         if role == "tool":
@@ -174,21 +183,21 @@ class ResponsesTranscript(Transcript):
         output = item.get("output")
         return full_text(output) if item["type"] == "shell_call_output" else output
 
-    def _read(self, item: Any, index: int) -> _Part:
-        """Read an item into the canonical messages, and return its part.
+    def _read(self, item: Any, index: int) -> _ItemReading:
+        """Read an item into the canonical messages, and return how it was read.
 
-        Items of the model are added to its current message. Any other item that can be read is a
-        message of its own.
+        Items of the model are added to its current message. Any other item that can be read becomes
+        a message of its own.
         """
         # Context that OpenClaw inserts into every request is always sent, and never recorded.
         kind = "other" if is_volatile(item) else _kind(item)
         if kind == "other":
-            return _Part("other", group=self._group)
+            return _ItemReading("other", group=self._group)
         if kind == "reasoning":
-            follows_reasoning = bool(self._parts) and self._parts[-1].kind == "reasoning"
+            follows_reasoning = bool(self._readings) and self._readings[-1].kind == "reasoning"
             if not follows_reasoning:
                 self._group += 1
-            return _Part("reasoning", group=self._group)
+            return _ItemReading("reasoning", group=self._group)
         if kind == "text":
             return self._read_text(item)
         if kind == "call":
@@ -200,18 +209,18 @@ class ResponsesTranscript(Transcript):
         self._end_answer()
         content = canonical_content(item.get("content"))
         self.messages.append({"role": item["role"], "content": content})
-        return _Part(kind, len(self.messages) - 1)
+        return _ItemReading(kind, len(self.messages) - 1)
 
-    def _read_text(self, item: Any) -> _Part:
+    def _read_text(self, item: Any) -> _ItemReading:
         """Add a text of the model to its current message."""
         position = self._answer_position()
         assert self._answer_content is not None
         content = canonical_content(item.get("content"))
         self._answer_content += content if isinstance(content, list) else [content or ""]
         self.messages[position]["content"] = canonical_content(self._answer_content)
-        return _Part("text", position, group=self._group)
+        return _ItemReading("text", position, group=self._group)
 
-    def _read_call(self, item: Any) -> _Part:
+    def _read_call(self, item: Any) -> _ItemReading:
         """Add a call to the model's current message."""
         position = self._answer_position()
         calls = self.messages[position].setdefault("tool_calls", [])
@@ -219,33 +228,32 @@ class ResponsesTranscript(Transcript):
         calls.append(_call(item, generated_id(position, number)))
         if signature := signature_of(item):
             self._signed.setdefault(position, (number, signature))
-        return _Part("call", position, number, self._group)
+        return _ItemReading("call", position, number, self._group)
 
-    def _read_result(self, item: Any, index: int) -> _Part:
-        """Read an output as a result, and end the model's message. Skip it if it answers no call.
+    def _read_result(self, item: Any, index: int) -> _ItemReading:
+        """Read an output as a result, and end the model's current message.
 
-        A result without an id does not answer a call that a later result of the step names.
+        If the output answers no call, it cannot be read.
         """
-        later = ids_of_step(self._items[index + 1 : self._end], ("call_id",))
-        call_id = answered_id(self.messages, _call_id(item), item.get("name"), later)
+        later_ids = ids_of_step(self._items[index + 1 : self._end], "call_id")
+        call_id = answered_id(self.messages, _call_id(item), item.get("name"), later_ids)
         if not call_id:
-            return _Part("other", group=self._group)
+            return _ItemReading("other", group=self._group)
         self._end_answer()
-        return _Part("result", self._add_result(item, call_id, item.get("output")))
+        return _ItemReading("result", self._add_result(item, call_id, item.get("output")))
 
-    def _read_provider_call(self, item: Any) -> _Part:
-        """Read a call and its result from one item, and begin another message after it."""
+    def _read_provider_call(self, item: Any) -> _ItemReading:
+        """Read a call and its result from one item, and end the model's current message."""
         calls = self.messages[self._answer_position()].setdefault("tool_calls", [])
-        arguments = {
-            key: item[key] for key in item if key not in (*_RESULT_FIELDS.values(), "type", "id")
-        }
+        not_arguments = (*_RESULT_FIELDS.values(), "type", "id")
+        arguments = {key: item[key] for key in item if key not in not_arguments}
         name = item["name"] if isinstance(item.get("name"), str) else item["type"]
         body = {"name": clean_text(name), "arguments": clean_text(json.dumps(arguments))}
         call_id = clean_text(item["id"])
         calls.append({"id": call_id, "type": "function", "function": body})
         self._answer_content = None
         result = self._add_result(item, call_id, item.get(_RESULT_FIELDS[item["type"]]))
-        return _Part("provider_result", result, group=self._group)
+        return _ItemReading("provider_result", result, group=self._group)
 
     def _end_answer(self) -> None:
         """Let the model's next item begin another assistant message and another group."""
@@ -263,35 +271,36 @@ class ResponsesTranscript(Transcript):
 RESPONSES = Dialect("input", ResponsesTranscript)
 
 
-def _shown_item(item: Any, part: _Part, plan: MessagePlan, substituted: set[int]) -> Any:
+def _shown_item(item: Any, reading: _ItemReading, plan: MessagePlan, substituted: set[int]) -> Any:
     """Return the item as the plan shows it, or OMITTED.
 
-    If a message has a substitute text, its first text item gets it, and its other text items are
-    omitted. Add the message to `substituted`, the messages whose first text item has theirs.
+    If the item's message has a substitute text, the message's first text item gets this text, and
+    its other text items are omitted. `substituted` has the messages whose first text item got their
+    text; this function adds the message.
     """
-    if part.kind == "other":
+    if reading.kind == "other":
         return item
-    if part.kind == "call":
-        if not plan.shows_call(part.message, part.call):
+    if reading.kind == "call":
+        if not plan.shows_call(reading.message, reading.call):
             return OMITTED
-        arguments = plan.arguments(part.message, part.call)
-        key = "arguments" if "arguments" in item else "input"
+        arguments = plan.arguments(reading.message, reading.call)
         if arguments is None or item["type"] in _SHELLS:
             return item  # The provider accepts calls of its shell tools only unchanged.
+        key = "arguments" if "arguments" in item else "input"
         return {**item, key: arguments}
-    if not plan.shows(part.message):
+    if not plan.shows(reading.message):
         return OMITTED
-    text = plan.text(part.message)
+    text = plan.text(reading.message)
     if text is None:
         return item
-    if part.kind == "provider_result":
+    if reading.kind == "provider_result":
         return {**item, "output": text} if item["type"] == "mcp_call" else item
-    if part.kind == "result":
+    if reading.kind == "result":
         return {**item, "output": _output_with(item, text)}
-    if not text or part.message in substituted:
+    if not text or reading.message in substituted:
         return OMITTED
-    substituted.add(part.message)
-    kind = "output_text" if part.kind == "text" else "input_text"
+    substituted.add(reading.message)
+    kind = "output_text" if reading.kind == "text" else "input_text"
     return {**item, "content": with_text(item.get("content"), text, kind)}
 
 
@@ -338,8 +347,10 @@ def _is_call(item: Mapping[str, Any], type_name: str) -> bool:
 
 def _call_id(item: Mapping[str, Any]) -> Any:
     """Return an item's call id. An output of a local shell may have it in `id`."""
-    is_shells = item.get("type") == "local_shell_call_output"
-    return item.get("call_id") or (item.get("id") if is_shells else None)
+    call_id = item.get("call_id")
+    if not call_id and item.get("type") == "local_shell_call_output":
+        return item.get("id")
+    return call_id or None
 
 
 def _is_text(value: Any) -> bool:
@@ -347,7 +358,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _output_with(item: Mapping[str, Any], text: str) -> Any:
-    """Return an item's output with another text."""
+    """Return an item's output with `text` instead of its own text."""
     output = item.get("output")
     if item["type"] != "shell_call_output" or not isinstance(output, list):
         return with_text(output, text, "input_text")

@@ -31,7 +31,10 @@ IN_ID = "__thought__"
 
 
 def signature_of(call: Any) -> tuple[Path, Any] | None:
-    """Return the path of a call's signature in its fields, and the signature; None if none."""
+    """Return the path of a call's signature in its fields, and the signature.
+
+    Return None if the call has no signature.
+    """
     for path in PATHS:
         value = call
         for name in path:
@@ -48,20 +51,20 @@ def signature_of(call: Any) -> tuple[Path, Any] | None:
 
 def with_signature(call: Json, path: Path, signature: Any) -> Json:
     """Return a copy of `call` with `signature` at `path`."""
-    name, *inner = path
-    if not inner:
+    name, *inner_path = path
+    if not inner_path:
         return {**call, name: signature}
-    before = call.get(name)
-    below = before if isinstance(before, dict) else {}
-    return {**call, name: with_signature(below, tuple(inner), signature)}
+    value = call.get(name)
+    inner_fields = value if isinstance(value, dict) else {}
+    return {**call, name: with_signature(inner_fields, tuple(inner_path), signature)}
 
 
 def move_signature(calls: Sequence[Any], remaining: Mapping[int, Any]) -> dict[int, Any]:
-    """Return the remaining calls by number; the first has the signature of an omitted call.
+    """Return the remaining calls of a step; the first of them has a signature if any call had one.
 
-    `calls` are all calls of one step. `remaining` has the calls to send, perhaps shortened, by
+    `calls` are all calls of the step. `remaining` has the calls to send, perhaps shortened, by
     their number in `calls`. If the first of them has no signature, it gets the first signature of
-    the calls before it.
+    the omitted calls before it.
     """
     signed_calls = dict(remaining)
     if not signed_calls or len(signed_calls) == len(calls):
@@ -70,32 +73,31 @@ def move_signature(calls: Sequence[Any], remaining: Mapping[int, Any]) -> dict[i
     if not isinstance(signed_calls[first], dict) or signature_of(signed_calls[first]):
         return signed_calls
     for call in calls[:first]:
-        if signature := signature_of(call):
-            signed_calls[first] = with_signature(signed_calls[first], *signature)
+        if path_and_signature := signature_of(call):
+            signed_calls[first] = with_signature(signed_calls[first], *path_and_signature)
             break
     return signed_calls
 
 
-def point_reasoning(item: Json, omitted: Sequence[Any], first: Any) -> Json:
-    """Return a chat message whose signed reasoning names no omitted call.
+def move_reasoning(item: Json, omitted_ids: Sequence[Any], first_id: Any) -> Json:
+    """Return a chat message whose `reasoning_details` have no ids of omitted calls.
 
-    Each of OpenRouter's `reasoning_details` may have the id of its call. `omitted` are the ids of
-    omitted calls, `first` is the id of the first remaining call (None: there is none). If that call
-    has no detail, it gets the first detail of an omitted call. The other details of omitted calls
-    are removed.
+    OpenRouter puts a call's id into the reasoning detail that signs the call. `first_id` is the id
+    of the first remaining call, or None. If no detail has this id, the first detail of an omitted
+    call gets it. The other details of omitted calls are removed.
     """
     details = item.get("reasoning_details")
     if not isinstance(details, list):
         return item
-    ids = [detail.get("id") if isinstance(detail, Mapping) else None for detail in details]
-    if not any(name in omitted for name in ids if name):
+    call_ids = [detail.get("id") if isinstance(detail, Mapping) else None for detail in details]
+    if not any(call_id in omitted_ids for call_id in call_ids if call_id):
         return item
-    needs_detail = first is not None and first not in ids
+    needs_detail = first_id is not None and first_id not in call_ids
     remaining: list[Any] = []
-    for detail, name in zip(details, ids, strict=True):
-        if not name or name not in omitted:
+    for detail, call_id in zip(details, call_ids, strict=True):
+        if not call_id or call_id not in omitted_ids:
             remaining.append(detail)
         elif needs_detail:
-            remaining.append({**detail, "id": first})
+            remaining.append({**detail, "id": first_id})
             needs_detail = False
     return {**item, "reasoning_details": remaining}
