@@ -25,10 +25,10 @@ from contextrender_bridge.store.writes import EdgeKey
 _TYPES: Final[dict[TypeName, type]] = {}
 
 LARGEST_NUMBER: Final = 2**53
-"""The largest integer in an undamaged row."""
+"""The largest integer in an undamaged row. Sums of larger ones could exceed 64 bits."""
 HASH_NEW: Final = 0
 HASH_STORED: Final = 1
-"""The hash of stored anchors. To the runtime 0 means "not stored yet"; it reads no other value."""
+"""The hash of stored anchors. jaclang only tests whether a hash is 0, as in new anchors."""
 
 
 def name_of(kind: type) -> TypeName:
@@ -82,7 +82,7 @@ def encode(anchors: Iterable[Any]) -> list[bytes]:
 
 def encode_edges(anchors: Iterable[Any]) -> list[bytes | None]:
     """Return the uncompressed rows of edges; None for each edge without fields and metadata."""
-    pairs: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    pairs: list[tuple[dict[str, Any], dict[str, Any]]] = []  # fields, metadata
     for edge in anchors:
         metadata = {"undirected": True} if edge.is_undirected else {}
         pairs.append((_plain_fields(edge.archetype), metadata))
@@ -91,6 +91,7 @@ def encode_edges(anchors: Iterable[Any]) -> list[bytes | None]:
 
 
 def _plain_fields(archetype: object) -> dict[str, Any]:
+    """Return the fields to store. Names that begin with `_` are jaclang's own attributes."""
     return {name: value for name, value in vars(archetype).items() if name[0] != "_"}
 
 
@@ -99,8 +100,8 @@ def nodes_from(
 ) -> list[tuple[Any, bytes] | Exception]:
     """Build an owner's nodes from their stored rows.
 
-    Return, for each node, its anchor and its uncompressed row as it is now, or the error if its row
-    cannot be read. The first use of a node's edges calls `read`, which must fill the edge list.
+    Return, for each node, its anchor and its uncompressed row, or the error if its row cannot be
+    read. The first use of a node's edges calls `read`, which must fill the node's edge list.
     """
     node_rows = list(node_rows)
     nodes: list[tuple[Any, bytes] | Exception] = []
@@ -112,26 +113,26 @@ def nodes_from(
         except (ValueError, TypeError) as problem:
             nodes.append(problem)
             continue
-        # Set the attributes without the constructor, which would make a new node of it.
+        # The constructor would make a new node, so set the attributes without it.
         anchor = NodeAnchor.__new__(NodeAnchor)
         vars(anchor).update(_state(id, owner, archetype, metadata))
         vars(anchor).update(edges=StoredEdges(read), version=0, topology_index_data=None)
         archetype.__jac__ = anchor
-        # An older version's row lacks newer fields, which have their defaults in the node. A row
-        # with these defaults keeps the node from counting as changed.
+        # The row of an older version lacks newer fields, which get their defaults in the node.
+        # Return a row with these defaults; otherwise the node would count as changed.
         nodes.append((anchor, row if is_complete else encode([anchor])[0]))
     return nodes
 
 
 EdgeToLoad = tuple[EdgeKey, type, tuple[Any, Any], bytes | None]
-"""An edge's key, its type, the anchors of its two nodes, and its data."""
+"""An edge's key, its type, the anchors of its two nodes, and its stored row or None."""
 
 
 def edges_from(edge_rows: Mapping[UUID, EdgeToLoad]) -> list[tuple[Any, bytes | None]]:
-    """Build edges, given by their ids. Return the anchor of each with its row, None if it has none.
+    """Build edges from their stored rows, which are given by the edges' ids.
 
-    An edge whose row cannot be read gets default fields, and is not written again unless the
-    program changes it.
+    Return, for each edge, its anchor and its uncompressed row, None if it has no row. An edge whose
+    row cannot be read gets default fields. It is not written again unless the program changes it.
     """
     edges: list[tuple[Any, bytes | None]] = []
     read_rows = rows.read_all([data for *_, data in edge_rows.values()])
@@ -143,9 +144,10 @@ def edges_from(edge_rows: Mapping[UUID, EdgeToLoad]) -> list[tuple[Any, bytes | 
             row, values, metadata = _row_or_raise(read_row)
             archetype, _ = build(kind, values)
         except (ValueError, TypeError):  # Even without its fields an edge is useful.
-            (archetype, _), metadata = build(kind, {}), {}
+            archetype, _ = build(kind, {})
+            metadata = {}
             anchor.archetype = archetype
-            # Return the row of the default fields, which the edge equals until it is changed.
+            # Return the row of the default fields; otherwise the edge would count as changed.
             row = encode_edges([anchor])[0] or b""
         vars(anchor).update(_state(id, owner, archetype, metadata))
         anchor.is_undirected = bool(metadata.get("undirected"))
@@ -155,10 +157,10 @@ def edges_from(edge_rows: Mapping[UUID, EdgeToLoad]) -> list[tuple[Any, bytes | 
 
 
 def build(cls: type | None, values: Mapping[str, Any]) -> tuple[Any, bool]:
-    """Return an archetype with these fields, and whether they are all the fields of its type.
+    """Return an archetype of type `cls` with these values, and whether they have all its fields.
 
-    Missing fields get their defaults. Raise TypeError if `cls` is None or a missing field has no
-    default.
+    Fields without a value get their defaults. Raise TypeError if `cls` is None, or if a field has
+    neither a value nor a default.
     """
     if cls is None:
         raise TypeError("there is no such type")
@@ -178,7 +180,8 @@ def read_problem(name: TypeName, data: bytes) -> str:
     """Return why a stored row cannot be read as this type; empty if it can."""
     try:
         values = rows.read(data)[1]
-        build(cls := type_of(name), values)
+        cls = type_of(name)
+        build(cls, values)
         if not _has_possible_numbers(values):
             return "the row is damaged: a number is too large"
         if cls is not None and (model := _value_model(cls)):
@@ -192,17 +195,22 @@ def read_problem(name: TypeName, data: bytes) -> str:
 
 
 def _has_possible_numbers(value: object) -> bool:
-    """Return whether no integer in a row's values is too large, because sums have 64 bits."""
+    """Return whether no integer in a value of a row is larger than LARGEST_NUMBER."""
     if isinstance(value, int):
         return abs(value) <= LARGEST_NUMBER
     if isinstance(value, dict):
         return all(map(_has_possible_numbers, value.values()))
-    return not isinstance(value, list) or all(map(_has_possible_numbers, value))
+    if isinstance(value, list):
+        return all(map(_has_possible_numbers, value))
+    return True
 
 
 @lru_cache(1024)
 def _value_model(cls: type) -> type[BaseModel] | None:
-    """Return a pydantic model of a row's values; None if pydantic cannot model the type."""
+    """Return a pydantic model that checks the types of a row's values; None if there can be none.
+
+    Every field may be missing, because rows of older versions lack newer fields.
+    """
     names = [declared.name for declared in fields(cls) if declared.name[0] != "_"]
     try:
         hints = get_type_hints(cls)
@@ -258,9 +266,9 @@ def forget_edges(anchors: Iterable[Any], read: Callable[[], None]) -> None:
 
 
 class StoredEdges(UserList[Edge]):
-    """A node's edges: first the stored edges, which are read at their first use, then new edges.
+    """A node's edges: first the stored edges, then new edges, which were appended since.
 
-    Only `append` works without reading the stored edges.
+    The stored edges are read at the first use of the list other than `append`.
     """
 
     def __init__(self, read: Callable[[], None]) -> None:
@@ -273,7 +281,7 @@ class StoredEdges(UserList[Edge]):
         self._edges: list[Edge] = []
 
     def fill(self, edges: list[Edge]) -> None:
-        """Insert the stored edges before the edges that were added."""
+        """Insert the stored edges before the edges that were appended."""
         self.is_unread = False
         ids = {edge.id for edge in edges}
         self._edges = [*edges, *(edge for edge in self._edges if edge.id not in ids)]

@@ -57,7 +57,7 @@ class OperatorMemory(PersistentMemory):
         return True
 
     def get(self, id: UUID) -> Any:
-        """Return the anchor of a node of any user, or of an edge of a loaded node; None if none."""
+        """Return the anchor of a node of any user, or of a loaded edge; None if there is none."""
         for memory in self._by_owner.values():
             if (anchor := memory.__mem__.get(id)) is not None:
                 return anchor
@@ -175,7 +175,10 @@ class OperatorMemory(PersistentMemory):
         }
 
     def recover_one(self, id_prefix: str) -> tuple[bool, str]:
-        """Move a node out of quarantine if it can be read now; return success and a message."""
+        """Move a node out of quarantine if it can be read; return whether it was, and a message.
+
+        The node is named by its id or the start of its id.
+        """
         matches = self._quarantined(id_prefix)
         if len(matches) != 1:
             return False, "several begin so" if matches else "nothing begins so"
@@ -221,7 +224,7 @@ class OperatorMemory(PersistentMemory):
         return self._by_owner[owner]
 
     def _counts(self, query: str) -> list[tuple[str, int]]:
-        """Run a query for types and counts, and return it with the types' names."""
+        """Run a query that returns the number of rows per type. Return them by the types' names."""
         counts = self._store.read(query)
         return [(self._store.kinds.name(kind)[1], count) for kind, count in counts]
 
@@ -242,7 +245,7 @@ class OperatorMemory(PersistentMemory):
         }
 
     def _put_back(self, row: QuarantinedRow) -> tuple[bool, str]:
-        """Move a node out of quarantine if it can be read; return success and a message."""
+        """Move a node out of quarantine if it can be read; return whether it was, and a message."""
         if problem := read_problem(self._store.kinds.name(row.kind), bytes(row.data)):
             return False, problem
         insert = (

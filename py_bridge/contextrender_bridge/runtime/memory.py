@@ -82,7 +82,7 @@ class RequestMemory(TieredMemory):
         """The loaded edges at each node."""
         self._failure: BaseException | None = None
         self._looked_up: set[UUID] = set()
-        """Ids that the store was asked for. One that is not loaded has no node."""
+        """Ids that were looked up in the store. If one of them is not loaded, it has no node."""
         self.root: Any = None
         """The anchor of the owner's root; None without an owner."""
         if owner is not None:
@@ -101,10 +101,9 @@ class RequestMemory(TieredMemory):
         without_node = self._changes.deleted_nodes.keys() | self._looked_up
         unread = [id for id in ids if id not in anchors and id not in without_node]
         if unread:
-            owner = (
-                self.owner or unread[0]
-            )  # Without an owner only roots are read, which own themselves.
-            for id in self._keep_nodes(self.store.nodes(owner, unread), owner):
+            # Without an owner only roots are read. A root is its own owner.
+            owner = self.owner or unread[0]
+            for id in self._add_nodes(self.store.nodes(owner, unread), owner):
                 anchors[id] = self.__mem__[id]
         return anchors
 
@@ -124,9 +123,9 @@ class RequestMemory(TieredMemory):
         nodes, edges = self.store.nodes_with_edges(self.owner, ids)
         removed = self._changes.deleted_nodes
         new = [row for row in nodes if row[0] not in self.__mem__ and row[0] not in removed]
-        group = self._keep_nodes(new, self.owner)
+        new_ids = self._add_nodes(new, self.owner)
         self._looked_up.update(ids)
-        self._fill_edge_lists(group, edges)
+        self._fill_edge_lists(new_ids, edges)
 
     def detach(self, ids: Iterable[UUID]) -> NodesById:
         """Remove stored nodes from this memory and return them, for a later request to `adopt`.
@@ -161,7 +160,7 @@ class RequestMemory(TieredMemory):
         self.__mem__ |= {id: anchor for id, (anchor, _) in existing.items()}
         self._changes.nodes |= {id: row for id, (_, row) in existing.items()}
         anchors = [anchor for anchor, _ in existing.values()]
-        forget_edges(anchors, partial(self._fill, [*existing]))
+        forget_edges(anchors, partial(self._read_edges, [*existing]))
         return True
 
     def row(self, id: UUID) -> bytes | None:
@@ -222,7 +221,7 @@ class RequestMemory(TieredMemory):
         self.__mem__.pop(id, None)
         self._changes.delete_row(id)
         if isinstance(anchor, EdgeAnchor):
-            self._unlist(anchor)
+            self._remove_from_ends(anchor)
         self._forget_edges_at(id)
 
     def delete_edge(self, source: UUID, kind: type, target: UUID) -> None:
@@ -264,7 +263,7 @@ class RequestMemory(TieredMemory):
             return
         if self._failure is not None:
             raise self._failure
-        # jaclang ignores a change of another user's node, and only notes it as a diagnostic.
+        # jaclang does not make a change to another user's node, but only adds a diagnostic.
         if Jac.get_context().diagnostics:
             raise Forbidden("This would change data of another user.")
         collected = self._changes.collect(list(self.__mem__.values()))
@@ -275,11 +274,11 @@ class RequestMemory(TieredMemory):
             except BaseException as failure:
                 self._failure = failure
                 raise
-            self._forget_changes(committed)
+            self._mark_written(committed)
             self.wrote = True
         self.all_stored = True
 
-    def _forget_changes(self, committed: CommittedRows) -> None:
+    def _mark_written(self, committed: CommittedRows) -> None:
         """Mark the written nodes and edges as stored, and forget those that were deleted."""
         for id in self._changes.nodes_to_disconnect:
             self._forget_edges_at(id)
@@ -312,18 +311,18 @@ class RequestMemory(TieredMemory):
         root = Root()
         anchor = root.__jac__
         anchor.id, anchor.persistent, anchor.hash = owner, True, HASH_STORED
-        anchor.edges = StoredEdges(partial(self._fill, [owner]))
+        anchor.edges = StoredEdges(partial(self._read_edges, [owner]))
         self.root = self.__mem__[owner] = anchor
         self._changes.nodes[owner] = StoredNode(0, b"")
 
-    def _keep_nodes(self, node_rows: Sequence[NodeRow], owner: UUID) -> list[UUID]:
-        """Add the nodes that this program can read, and return their ids.
+    def _add_nodes(self, node_rows: Sequence[NodeRow], owner: UUID) -> list[UUID]:
+        """Add the nodes in these rows to this memory, and return their ids.
 
-        The first use of the edges of one of these nodes reads the edges of all of them. Log nodes
-        that cannot be read, and note them as unreadable.
+        The first use of the edges of one of these nodes reads the edges of all of them. Nodes that
+        this program cannot read are not added; log them, and remember them as unreadable.
         """
-        group: list[UUID] = []
-        nodes = nodes_from(self.store.kinds, node_rows, owner, partial(self._fill, group))
+        group: list[UUID] = []  # It gets its ids below, before any edges are used.
+        nodes = nodes_from(self.store.kinds, node_rows, owner, partial(self._read_edges, group))
         for (id, rev, kind, _), node in zip(node_rows, nodes, strict=True):
             if isinstance(node, Exception):
                 # A later version may have written it, so it is not overwritten.
@@ -335,15 +334,15 @@ class RequestMemory(TieredMemory):
             group.append(id)
         return group
 
-    def _fill(self, group: list[UUID]) -> None:
-        """Read the edges of each node of a group whose edges are unread."""
+    def _read_edges(self, group: list[UUID]) -> None:
+        """Read the edges of those nodes of a group whose edges are unread."""
         unread = [id for id in group if self._unread_edges(id) is not None]
         self._fill_edge_lists(unread, self.store.edges(self.owner or group[0], unread))
 
     def _fill_edge_lists(self, nodes: Iterable[UUID], edge_rows: Iterable[EdgeRow]) -> None:
         """Fill the unread edge lists of these nodes with the edges in the rows."""
         edges_by_node: dict[UUID, dict[UUID, Any]] = {id: {} for id in nodes}
-        for edge in self._keep_edges(edge_rows):
+        for edge in self._add_edges(edge_rows):
             for end in (edge.source.id, edge.target.id):
                 if end in edges_by_node:
                     edges_by_node[end][edge.id] = edge
@@ -356,13 +355,13 @@ class RequestMemory(TieredMemory):
         edges = vars(self.__mem__[id])["edges"] if id in self.__mem__ else None
         return edges if isinstance(edges, StoredEdges) and edges.is_unread else None
 
-    def _keep_edges(self, edge_rows: Iterable[EdgeRow]) -> list[Any]:
-        """Add the edges in these rows, and return their anchors.
+    def _add_edges(self, edge_rows: Iterable[EdgeRow]) -> list[Any]:
+        """Add the edges in these rows to this memory, and return their anchors.
 
         Skip edges of unknown types, deleted edges and edges of deleted nodes. Edges that are
-        already loaded are not built again.
+        already loaded are returned, but not built again.
         """
-        changes, anchors = self._changes, dict[UUID, Any]()
+        changes, anchors = self._changes, dict[UUID, Any]()  # anchors by the edges' ids
         unloaded: dict[UUID, EdgeToLoad] = {}
         for source, type_number, target, data in edge_rows:
             try:
@@ -387,6 +386,7 @@ class RequestMemory(TieredMemory):
         return list(anchors.values())
 
     def _add_to_ends(self, edge: Any) -> None:
+        """Add an edge to the loaded edges at each of its ends."""
         for end in (edge.source.id, edge.target.id):
             self._edges_at[end].append(edge)
 
@@ -403,22 +403,24 @@ class RequestMemory(TieredMemory):
         for edge in self._edges_at.pop(id, ()):
             self.__mem__.pop(edge.id, None)
             self._changes.edges.pop(edge.id, None)
-            self._unlist(edge)
+            self._remove_from_ends(edge)
 
-    def _unlist(self, edge: Any) -> None:
+    def _remove_from_ends(self, edge: Any) -> None:
         """Remove an edge from the edge lists of its two ends."""
         for end in (edge.source.id, edge.target.id):
-            anchor = self.__mem__.get(end)
-            edges = [] if anchor is None else vars(anchor).get("edges", [])
+            if (anchor := self.__mem__.get(end)) is None:
+                continue
+            edges = vars(anchor).get("edges", [])
             if isinstance(edges, StoredEdges):
-                # A list that is still unread needs no change: `_keep_edges` skips deleted edges.
-                edges = [] if edges.is_unread else edges.data
+                if edges.is_unread:
+                    continue  # When the list is read, `_add_edges` skips deleted edges.
+                edges = edges.data
             if edge in edges:
                 edges.remove(edge)
 
 
 def edge_id(source: UUID, kind: type, target: UUID) -> UUID:
-    """Return the id of the edge of a type between two nodes."""
+    """Return the id of an edge, computed from its source, its type and its target."""
     key = source.bytes + target.bytes + edge_name(kind)
     return UUID(bytes=blake2b(key, digest_size=16).digest())
 

@@ -39,11 +39,12 @@ SEND_REPLY: ContextVar[SendReply | None] = ContextVar("send_reply", default=None
 class SessionLease:
     """The lock of one of the caller's sessions, with the session's state in this process.
 
-    `cached` is the state from earlier requests; the walker sets `state` for later ones. `ahead` is
-    a branch and a number of its messages; the nodes for the call after these messages are loaded.
+    `cached` is the state from earlier requests. The walker sets `state` for later requests. `ahead`
+    is a branch and a number of messages: the nodes that a call after these messages needs are
+    loaded. (-1, 0) means that no nodes are loaded in advance.
 
-    A walk has many abilities, so no block can hold the lock. The request holds it until it has
-    written or failed. If the write fails, a changed state is dropped.
+    A walk has many abilities, so no `with` block can hold the lock. The request holds it until it
+    has written or failed. If the write fails, a changed state is dropped.
     """
 
     def __init__(self, key: str) -> None:
@@ -57,23 +58,21 @@ class SessionLease:
         self._memory = CURRENT.get()
         self._locks = ExitStack()
         self._released = False
-        self._memory.on_end.enter_context(self)  # This locks the session until the request ends.
+        self._memory.on_end.enter_context(self)  # Lock the session until the request ends.
         # A write of the request fails if the session has changed since it was read.
         self._memory.require_unchanged(self.id)
         self.cached = WORKING_SET.get(self.owner_and_key)
 
     def adopt_nodes(self) -> bool:
-        """Reuse the nodes that the last request has loaded; return False if they are outdated.
-
-        The next request cannot reuse them if this request fails, because it may have changed them.
-        """
+        """Reuse the nodes that the last request has loaded; return False if they are outdated."""
         assert self.cached is not None
+        # Take the nodes from the cache: this request may change them and then fail.
         nodes, self.cached.nodes = self.cached.nodes, {}
         return self._memory.adopt(nodes, self.id)
 
     def release(self) -> None:
         """Release the lock before the request ends. The session must be unchanged."""
-        self._memory.all_stored = False  # The request still needs its nodes, so do not detach them.
+        self._memory.all_stored = False  # The request still needs its nodes: do not detach them.
         self.__exit__(None, None, None)
         self._released = True
 
@@ -101,12 +100,14 @@ class SessionLease:
                 WORKING_SET.put(self.owner_and_key, self.state)
 
     def _is_stored(self, state: SessionState, failure: BaseException | None) -> bool:
-        """Return whether the store has this state after a request, which `failure` may have ended.
+        """Return whether the store surely has this state at the end of the request.
 
-        After a refusal an unchanged state is still valid, but not after other errors.
+        `failure` is the error that ended the request, or None.
         """
         if state.changed:
             return failure is None and self._memory.wrote
+        # The store still has an unchanged state if the request was only refused. Another error may
+        # mean that the state is wrong.
         is_own_error = isinstance(failure, ContextRenderError)
         is_refusal = is_own_error and not isinstance(failure, Damaged)
         return failure is None or is_refusal
@@ -121,25 +122,24 @@ def commit_now() -> None:
 
 
 def delete_unread(mark: UUID, ids: Iterable[UUID]) -> None:
-    """Delete the caller's nodes and their edges without reading them, in slices.
+    """Delete the caller's nodes and their edges without reading them, one slice per write.
 
-    Other requests can write between slices. Each slice raises WriteConflict if the node `mark` has
-    changed, so that no newer data is deleted. The request may then run again for the other nodes.
+    Other requests can write between slices. Raise WriteConflict if one of them has changed the node
+    `mark`, so that no newer data is deleted. The request may then run again for the other nodes.
     """
-    memory, doomed = CURRENT.get(), list(ids)
+    memory, nodes_to_delete = CURRENT.get(), list(ids)
     memory.require_unchanged(mark)
-    wrote = memory.wrote  # These writes do not store the state of a session.
-    # Delete in the order of each table on disk: edges by their nodes' ids, nodes as inserted. Then
-    # a slice changes few pages. If there is only one slice, its edges are deleted in the same write
-    # as its nodes.
-    for slice in batched(sorted(doomed), NODES_PER_DELETION):
+    wrote_before = memory.wrote
+    # Delete in the order of each table on disk, so that a slice changes few pages: edges by the ids
+    # of their nodes, nodes as inserted. A single slice deletes both in one write.
+    for slice in batched(sorted(nodes_to_delete), NODES_PER_DELETION):
         memory.delete_edges_at(slice)
-        if len(doomed) > NODES_PER_DELETION:
+        if len(nodes_to_delete) > NODES_PER_DELETION:
             memory.flush()
-    for slice in batched(doomed, NODES_PER_DELETION):
+    for slice in batched(nodes_to_delete, NODES_PER_DELETION):
         memory.delete_unread(slice)
         memory.flush()
-    memory.wrote = wrote
+    memory.wrote = wrote_before  # These writes do not store the state of a session.
 
 
 def hold_until_done(lock: Any) -> None:
@@ -227,10 +227,10 @@ def register_hooks() -> None:
 
 
 def _call_directly(name: str, hook: Any) -> None:
-    """Call jaclang's only function of a hook directly, until another plugin implements the hook.
+    """Make jaclang call its own function of a hook directly, until a plugin implements the hook.
 
-    The plugin manager is slow, because it binds each call's arguments by `inspect`. A render makes
-    some ninety calls. A hook stays as it is if the manager's parameters are not exactly those of
+    The plugin manager is slow, because it binds the arguments of each call by `inspect`, and a
+    render makes some ninety calls. Do nothing if the manager's parameters are not exactly those of
     the function, because a direct call would then differ.
     """
     (implementation,) = hook.get_hookimpls()
@@ -250,6 +250,7 @@ def _call_directly(name: str, hook: Any) -> None:
                 setattr(library, name, callee)
 
     def add_hookimpl(other_implementation: Any) -> None:
+        """Add a plugin's implementation, and call the hook through the manager from now on."""
         del hook._add_hookimpl  # Then the attribute is the manager's own method again.
         hook._add_hookimpl(other_implementation)
         set_callee(through_manager)

@@ -89,7 +89,7 @@ class PendingChanges:
         a changed one is another user's, Damaged if it would replace an unreadable node.
         """
         batch, committed = WriteBatch(), CommittedRows()
-        # jaclang also has anchors that are not to be stored, and stubs for nodes to load later.
+        # Skip anchors that are not to be stored, and stubs of nodes that are not loaded.
         persistent = [
             anchor for anchor in anchors if vars(anchor).get("persistent") and anchor.is_populated()
         ]
@@ -97,13 +97,10 @@ class PendingChanges:
         edges = [anchor for anchor in persistent if isinstance(anchor, EdgeAnchor)]
         self._collect_nodes(batch, nodes, committed)
         self._collect_edges(batch, edges, committed)
-        has_deletions = any(
-            (
-                *(self.deleted_nodes, self.deleted_edges),
-                *(self.nodes_to_disconnect, self.unread_nodes_to_delete),
-            )
-        )
-        if not (has_deletions or committed.nodes or committed.edges):
+        deletes_read_rows = self.deleted_nodes or self.deleted_edges
+        deletes_unread_rows = self.nodes_to_disconnect or self.unread_nodes_to_delete
+        has_changes = committed.nodes or committed.edges
+        if not (has_changes or deletes_read_rows or deletes_unread_rows):
             return None
         self._collect_deletions(batch)
         self._collect_revision_checks(batch, committed)
@@ -144,7 +141,7 @@ class PendingChanges:
     def _collect_nodes(
         self, batch: WriteBatch, anchors: Iterable[Any], committed: CommittedRows
     ) -> None:
-        """Add the rows of new and changed nodes to the batch, and to `committed`."""
+        """Add the rows of new and changed nodes to the batch, and as written to `committed`."""
         nodes = [anchor for anchor in anchors if self._may_be_written(anchor)]
         changed: list[tuple[Any, bytes]] = []
         for anchor, row in zip(nodes, encode(nodes), strict=True):
@@ -158,14 +155,14 @@ class PendingChanges:
             if (stored_node := self.nodes.get(id)) is None:
                 cls: type = type(archetype)
                 kind = number_of(self._kinds, cls)
-                list_order = vars(archetype).get(LIST_ORDER_FIELD)  # None: not in any list
+                list_order = vars(archetype).get(LIST_ORDER_FIELD)  # None if it is in no list
                 batch.insert_nodes.append((owner, id, kind, list_order, data))
             else:
                 batch.update_nodes.append((data, owner, id, stored_node.rev))
             committed.nodes[id] = StoredNode(1 if stored_node is None else stored_node.rev + 1, row)
 
     def _may_be_written(self, anchor: Any) -> bool:
-        """Return whether a node is to be written if it is new or changed.
+        """Return whether a node may be written, which is then done if it is new or changed.
 
         Raise Damaged if the node's stored row cannot be read.
         """
@@ -184,12 +181,12 @@ class PendingChanges:
     def _collect_edges(
         self, batch: WriteBatch, anchors: Sequence[Any], committed: CommittedRows
     ) -> None:
-        """Add the rows of new and changed edges to the batch."""
+        """Add the rows of new and changed edges to the batch, and as written to `committed`."""
         changed: list[tuple[Any, bytes | None]] = []
         for anchor, row in zip(anchors, encode_edges(anchors), strict=True):
             if anchor.id not in self.edges or self.edges[anchor.id][1] != row:
                 changed.append((anchor, row))
-        # The row of an edge without fields is None. Such an edge is written with NULL as its data.
+        # The row of an edge without fields is None, and is written as NULL.
         packed = iter(rows.pack_all([row for _, row in changed if row is not None]))
         for anchor, row in changed:
             self._check_owner(anchor.root)

@@ -20,12 +20,13 @@ class SizedCache(Protocol):
         ...
 
 
-FOR_AGENTS: Final = 0.75
+AGENTS_SHARE: Final = 0.75
 """The share of the memory for sessions that agents render. Replays and texts get the rest."""
-FOR_TEXTS: Final = 0.05
+TEXTS_SHARE: Final = 0.05
 """The share of the memory for each cache in `TEXTS`."""
 TEXTS: Final = (recall_tokens,)
 
+# `limit_caches` sets the limits below.
 WORKING_SET: Final[SessionCache] = SessionCache(0)
 REPLAYS: Final[ReplayCache] = ReplayCache(0)
 CACHES: Final[Mapping[str, Sequence[SizedCache]]] = {
@@ -37,9 +38,9 @@ CACHES: Final[Mapping[str, Sequence[SizedCache]]] = {
 
 def limit_caches(size: int) -> None:
     """Divide `size` bytes among the caches."""
-    WORKING_SET.limit = int(size * FOR_AGENTS)
+    WORKING_SET.limit = int(size * AGENTS_SHARE)
     for texts in TEXTS:
-        texts.limit = int(size * FOR_TEXTS)
+        texts.limit = int(size * TEXTS_SHARE)
     REPLAYS.limit = size - WORKING_SET.limit - sum(texts.limit for texts in TEXTS)
 
 

@@ -50,13 +50,13 @@ def check_owner(store: Store, owner: UUID, read_problem: ReadProblem) -> Iterato
     dangling, sessions = _dangling_edges_and_sessions(store, owner, existing)
     sessions |= {id for id, name in type_names.items() if name == "Session"}
     deletions = {id for id, name in type_names.items() if name == "PendingDeletion"}
-    members = {owner, *deletions}
+    members = {owner, *deletions}  # the nodes that are no orphans
     for deletion in deletions:
         members |= undeleted_nodes(store, owner, deletion)
     for session in sorted(sessions):
         members |= nodes_of(store, owner, session)
         yield from _confirmed_findings(store, owner, session, read_problem)
-    # A node may have been written since the nodes were read.
+    # Another request may have written an end of an edge since the nodes were read.
     ends = {source for source, _, _ in dangling} | {target for _, _, target in dangling}
     existing |= existing_ids(store, owner, ends)
     for edge in dangling:
@@ -72,9 +72,9 @@ def check_owner(store: Store, owner: UUID, read_problem: ReadProblem) -> Iterato
 def _dangling_edges_and_sessions(
     store: Store, owner: UUID, existing: set[UUID]
 ) -> tuple[list[Edge], set[UUID]]:
-    """Return a user's edges without an `existing` node at each end, and the sessions with a branch.
+    """Return a user's edges of which an end is not in `existing`, and the sessions with a branch.
 
-    A session's own node may be missing.
+    The sessions are found by their edges, because the node of a session may be missing.
     """
     dangling: list[Edge] = []
     sessions: set[UUID] = set()

@@ -42,6 +42,8 @@ def check_edges(nodes: NodeCheck) -> Iterator[StoreFinding]:
 
 
 class _EdgeCheck:
+    """The stored edges of a session, and which of them the nodes confirm."""
+
     def __init__(self, nodes: NodeCheck) -> None:
         """Read the session's edges, and the calls that they name."""
         self._nodes = nodes
@@ -69,9 +71,10 @@ class _EdgeCheck:
         self._call_names: dict[UUID, str] = {}
         """The name that findings use for each call that the branches may have, by the call's id."""
         self._checked: dict[UUID, str] = {}
-        """The names of the calls and events whose derived edges are all in `_expected`, by id."""
+        """Names, for findings, of the calls and events whose derived edges are all in `_expected`,
+        by id."""
         self._expected: set[Edge] = set()
-        """The derived edges that are right."""
+        """The right edges of derived types."""
 
     def name(self, edge: Edge) -> str:
         """Return the name of an edge's type."""
@@ -94,23 +97,25 @@ class _EdgeCheck:
                 continue
             history = self._history(info, ids)
             yield from self._missing_edges(self._event_edges(info, ids, history), branch_name)
-            # The edges above are of types that are not in `DERIVED`, so `_expected` lacks them.
+            # The types of the edges above are not in `DERIVED`, so they are not compared below.
             superseded = self._superseded_edges(info, ids, history)
             self._expected |= {*superseded}
             yield from self._missing_edges(superseded, branch_name)
             yield from self._call_findings(info, ids, history)
             yield from self._reuse_findings(info, ids, history)
         for edge in self.edges.keys() - self._expected:
-            (source, _, target), name = edge, self.name(edge)
-            # The node from which the edge follows. If it was not checked, the edge may be right.
-            origin = self._checked.get(target if name in DERIVED_FROM_TARGET else source)
-            if name in DERIVED and origin is not None:
-                yield nodes.finding("corrupted", f"an edge {name} unlike {origin}", edge=edge)
+            source, _, target = edge
+            name = self.name(edge)
+            # If the node from which the edge follows was not checked, the edge may be right.
+            origin = target if name in DERIVED_FROM_TARGET else source
+            if name in DERIVED and origin in self._checked:
+                message = f"an edge {name} unlike {self._checked[origin]}"
+                yield nodes.finding("corrupted", message, edge=edge)
 
     def missing_calls(self) -> Iterator[StoreFinding]:
-        """Yield the calls that exist only in edges, then calls counted only by session totals.
+        """Yield the calls that exist only in edges, then a wrong number of calls in the totals.
 
-        The totals are compared only if every call's node can be read.
+        The number can be checked only if every call's node can be read.
         """
         nodes = self._nodes
         for name in sorted(self._call_names.get(id, "a model call") for id in self._missing_calls):
@@ -121,20 +126,21 @@ class _EdgeCheck:
             in_totals = total_of(nodes.readable[nodes.session].get("usage_totals", ())).calls
         except (ValueError, TypeError):
             return
-        at_nodes = sum(int(fields.get("times_counted", 0)) for fields in nodes.readable.values())
+        in_nodes = sum(int(fields.get("times_counted", 0)) for fields in nodes.readable.values())
         # A missing or unreadable call may have been counted any number of times.
-        if in_totals != at_nodes and not self._missing_calls and not nodes.unread_calls:
-            message = f"the session's sums count {in_totals} model calls, its nodes {at_nodes}"
-            yield nodes.finding("missing" if in_totals > at_nodes else "corrupted", message)
+        is_count_known = not self._missing_calls and not nodes.unread_calls
+        if is_count_known and in_totals != in_nodes:
+            message = f"the session's sums count {in_totals} model calls, its nodes {in_nodes}"
+            yield nodes.finding("missing" if in_totals > in_nodes else "corrupted", message)
 
     def _missing_edges(self, edges: Sequence[Edge], part: str) -> Iterator[StoreFinding]:
-        """Yield each of the edges that is not stored although the nodes at its ends are.
+        """Yield each of these edges that is not stored although the nodes at its ends can be read.
 
-        `part` says in a finding which part of the session the edges belong to.
+        `part` is the name, for findings, of the part of the session that the edges belong to.
         """
         for edge in edges:
             source, _, target = edge
-            ends = {source, target} - {self._nodes.owner}
+            ends = {source, target} - {self._nodes.owner}  # The owner's root is always there.
             if edge not in self.edges and ends <= self._nodes.readable.keys():
                 fields = self._nodes.readable[target]
                 is_event = "position" in fields
@@ -143,7 +149,10 @@ class _EdgeCheck:
                 yield self._nodes.finding("missing", message, edge=edge)
 
     def _event_edges(self, info: BranchInfo, ids: Sequence[UUID], history: History) -> list[Edge]:
-        """Return the edges to a branch's own events: from the event before, and from its call."""
+        """Return the edges to a branch's own events, and from tool calls to their results.
+
+        An edge leads to each event from the event before it, or from the branch to its first one.
+        """
         branch = branch_id(self._nodes.session, info.number)
         first, results = info.fork_events, history.results
         edges = []
@@ -159,7 +168,7 @@ class _EdgeCheck:
     def _superseded_edges(
         self, info: BranchInfo, ids: Sequence[UUID], history: History
     ) -> list[Edge]:
-        """Return the edges to a branch's own results from those of which they are new versions."""
+        """Return the edges to a branch's own results from the older results that they supersede."""
         events = history.results.event
         return [
             self._edge(ids[events[old]], "Superseded", ids[event])
@@ -174,8 +183,7 @@ class _EdgeCheck:
         """Yield the missing edges of a branch's calls.
 
         For each call that can be read, expect an edge to its answer, or from the branch if it has
-        none, and an edge from the previous call. Then compare the numbers of its other edges. A
-        second call with the same messages never has an answer, because the first one has it.
+        none, and an edge from the previous call. Then compare the numbers of its other edges.
         """
         nodes, expected = self._nodes, list[Edge]()
         for id, messages, is_second in _possible_calls(nodes.session, info, history):
@@ -186,8 +194,9 @@ class _EdgeCheck:
             if is_next_damaged or not _is_call(nodes.readable.get(id)):
                 continue
             self._checked[id] = f"the record of {name}"
-            is_answered = history.roles[messages : messages + 1] == ["assistant"]
-            if is_answered and not is_second:
+            is_answer_next = history.roles[messages : messages + 1] == ["assistant"]
+            # If there are two calls with the same messages, the answer is that of the first one.
+            if is_answer_next and not is_second:
                 expected.append(self._edge(id, "AnsweredBy", ids[history.events_before(messages)]))
             else:
                 branch = branch_id(nodes.session, info.number)
@@ -220,7 +229,7 @@ class _EdgeCheck:
     def _edge_counts(self, id: UUID) -> Iterator[StoreFinding]:
         """Compare the numbers of a call's edges with the numbers in its node.
 
-        -1 in the node means that the number is unknown.
+        There are two numbers: of the edges to what the call showed, and to what it lacked.
         """
         fields = self._nodes.readable[id]
         for kinds, count, verb in (
@@ -229,6 +238,7 @@ class _EdgeCheck:
         ):
             edges = {edge for edge in self._from[id] if self.name(edge) in kinds}
             self._expected |= edges
+            # A negative number is unknown.
             if count >= 0 and count != len(edges):
                 message = f"{count - len(edges)} edges of what {self._call_names[id]} {verb}"
                 yield self._nodes.finding("missing", message, node=id)

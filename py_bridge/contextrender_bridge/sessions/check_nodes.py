@@ -56,7 +56,7 @@ class NodeCheck:
             yield self.finding("missing", f"the node of session {self.session}")
         if damage := node.get("damage"):
             yield self.finding("set aside", f"damaged: {damage}")
-        # Nodes of the last branches may be missing. The session's node has the count, too.
+        # If the nodes of the last branches are missing, only the session's node has the count.
         stored_count = node.get("branches", 0)
         if isinstance(stored_count, int):
             branch_count = max(branch_count, stored_count)
@@ -88,9 +88,9 @@ class NodeCheck:
         so it can be checked only if that message exists. Append the number of events before the
         first corrupted or missing one to `intact`.
         """
-        digest_before = self._digest_before(info)
+        digest_before = self._digest_before(info)  # None if the message before is missing
         intact_count = self._intact_before(info)
-        event = info.fork_events  # the next one to check
+        event = info.fork_events  # the first event of the next message
         while event < info.events:
             message_events = self._message_events(info, event)
             if not message_events:
@@ -99,20 +99,24 @@ class NodeCheck:
                 intact_count = min(intact_count, event)
                 event += 1
                 continue
-            end = event + len(message_events)
+            stop = event + len(message_events)
             if digest_before is not None and not is_intact(message_events, digest_before):
-                # If the next event is missing, it may belong to this message. Then only the event
-                # is reported.
-                if end == info.events or self._event_fields(info, end):
+                # A missing next event may belong to this message, and explains the wrong digest.
+                # Then only the missing event is reported.
+                is_complete = stop == info.events or self._event_fields(info, stop)
+                if is_complete:
                     message = f"message {message_events[0]['position']} of branch {info.number}"
                     yield self.finding("corrupted", message)
                 intact_count = min(intact_count, event)
             digest_before = message_events[0]["digest"]
-            event = end
+            event = stop
         self.intact.append(min(intact_count, info.events))
 
     def _message_events(self, info: BranchInfo, first: int) -> list[Fields]:
-        """Return the fields of a message's events from event `first` on, up to a missing one."""
+        """Return the fields of the events from `first` on that belong to its message.
+
+        Stop before a missing event. Return an empty list if `first` itself is missing.
+        """
         message_events: list[Fields] = []
         for event in range(first, info.events):
             fields = self._event_fields(info, event)
@@ -146,17 +150,18 @@ class NodeCheck:
         return [info or BranchInfo(number) for number, info in enumerate(self.branches)]
 
     def _intact_before(self, info: BranchInfo) -> int:
-        """Return a branch's number of intact events if its own events are intact.
+        """Return the number of events before the first damaged one that a branch shares.
 
-        If an event that it shares with its parent is damaged, return the number before that event.
+        A branch shares the events before its fork with its parent. If all of them are intact,
+        return the number of all events of the branch, because its own are not checked yet.
         """
         if not 0 <= info.parent < len(self.intact):
             return info.events
-        shared = self.intact[info.parent]
-        return shared if shared < info.fork_events else info.events
+        parent_intact = self.intact[info.parent]
+        return parent_intact if parent_intact < info.fork_events else info.events
 
     def _digest_before(self, info: BranchInfo) -> str | None:
-        """Return the digest of the message before a branch's own; None if it is missing."""
+        """Return the digest of the message before a branch's own ones; None if it is missing."""
         if info.fork_events == 0:
             return ""
         ids = self.event_ids_of(info)

@@ -29,6 +29,8 @@ QUARANTINE: Final = (
     "SELECT ?, owner, rev, kind, listed, data, ?, ? FROM nodes WHERE owner = ? AND id = ? "
     "ON CONFLICT (id) DO UPDATE SET data = excluded.data, error = excluded.error"
 )
+"""Copy a node's row to quarantine. The values are its id as text, the error, the time, the owner
+and the id."""
 
 
 @dataclass(frozen=True, slots=True)

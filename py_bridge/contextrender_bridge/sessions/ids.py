@@ -19,8 +19,8 @@ IS_OWN_MACHINE: Final[ContextVar[bool]] = ContextVar("is_own_machine", default=F
 Only then may a walker read the files of other programs."""
 MAX_EARLIER_CALLS: Final = 3
 PLACE_BYTES: Final = 7
-"""The last bytes of a branch's, event's or call's id, which identify it within its session. The
-bytes before them are equal in all of the session's ids."""
+"""The number of bytes at the end of a branch's, event's or call's id that identify it within its
+session. The bytes before them are the same in all of the session's ids."""
 CALL_EDGES: Final = (
     *("AwaitsAnswer", "AnsweredBy", "NextCall", "Misses"),
     *("ShowsComplete", "ShowsExcerpt", "Restores", "Drops"),
@@ -53,9 +53,9 @@ def session_id_of(owner: UUID, key: str) -> UUID:
 
 @lru_cache(8192)
 def _id_in_session(session: UUID, branch: int, number: int, kind: IdKind) -> UUID:
-    """Return the id of a branch, event or call: the session's bytes, then branch, number and kind.
+    """Return the id of a branch, event or call: bytes of the session, then branch, number and kind.
 
-    Nodes that are written together get neighbouring ids, so they share pages of the indexes.
+    So nodes that are written together have neighbouring ids, and share pages of the indexes.
     """
     try:
         place = branch.to_bytes(3, "big") + number.to_bytes(3, "big") + bytes((kind,))
@@ -99,9 +99,10 @@ def event_number(id: UUID) -> int:
 def owners(branches: Sequence[BranchInfo], branch: int, numbers: Sequence[int]) -> list[int]:
     """Return, for each event number in a branch's history, the branch that stores its node.
 
-    A branch stores the events from its fork on. The earlier ones are stored by its parent, or by
+    A branch stores the events from its fork on. The earlier events are stored by its parent, or by
     the parent's own parents.
     """
+    # The branches that store events of the history, and the first event that each one stores.
     first_events: list[int] = []
     owner_branches: list[int] = []
     while branch != ROOT:
@@ -113,7 +114,7 @@ def owners(branches: Sequence[BranchInfo], branch: int, numbers: Sequence[int]) 
         branch = info.parent
     first_events.reverse()
     owner_branches.reverse()
-    # The owner is the branch with the last first event at or before the number.
+    # Of the branches that begin at or before the event, the last one stores it.
     return [owner_branches[bisect_right(first_events, number) - 1] for number in numbers]
 
 
@@ -131,7 +132,10 @@ def event_range(session: UUID, branch: int) -> tuple[UUID, UUID]:
 
 
 def own_event_ids(session: UUID, ranges: Iterable[Sequence[int]]) -> list[UUID]:
-    """Return the ids of all branches' own events. `ranges` has each branch's start and stop."""
+    """Return the ids of the own events of all branches of a session.
+
+    `ranges` has, for each branch, the number of its first own event, and the number after its last.
+    """
     return [
         event_id(session, owner, number)
         for owner, (start, stop) in enumerate(ranges)
@@ -152,7 +156,8 @@ def removal_id(session: UUID) -> UUID:
 def call_id(session: UUID, branch: int, events: int, is_second: bool = False) -> UUID:
     """Return the id of the model call with the first `events` events of a branch.
 
-    `is_second` is for another call with the same events, made when the branch had later ones.
+    If a call with the same events is made again when the branch has later ones, `is_second` is True
+    for it, so that it gets an id of its own.
     """
     return _id_in_session(session, branch, events, IdKind.SECOND_CALL if is_second else IdKind.CALL)
 
@@ -160,7 +165,7 @@ def call_id(session: UUID, branch: int, events: int, is_second: bool = False) ->
 def call_ids(
     session: UUID, branches: Sequence[BranchInfo], branch: int, events: Sequence[int]
 ) -> list[UUID]:
-    """Return the ids of a branch's calls that had these numbers of events."""
+    """Return the ids of the calls in a branch's history that had these numbers of events."""
     pairs = zip(owners(branches, branch, events), events, strict=True)
     return [call_id(session, owner, number) for owner, number in pairs]
 
@@ -170,10 +175,9 @@ def earlier_call_ids(
 ) -> list[UUID]:
     """Return possible ids of a branch's last calls with fewer than `messages` messages.
 
-    The newest call is first, and at most `MAX_EARLIER_CALLS` calls are tried. A call was made
-    before each answer, and before a user message that followed without an answer. Its id follows
-    from its branch and the number of events before it. At the fork of a branch, the parent may have
-    made the call.
+    The newest call is first, and there are at most `MAX_EARLIER_CALLS` calls. A call was made
+    before each answer, and before each user message that follows without an answer. A call at the
+    fork of a branch has two possible ids, because the parent may have made it.
     """
     event_counts: list[int] = []
     last_position = min(messages, len(history.roles)) - 1
@@ -182,6 +186,7 @@ def earlier_call_ids(
             event_counts.append(history.first_events[position])
         if len(event_counts) == MAX_EARLIER_CALLS:
             break
+    # The id of a call follows from its branch and the number of events before it.
     ids = []
     for owner, count in zip(owners(branches, branch, event_counts), event_counts, strict=True):
         ids.append(call_id(session, owner, count))

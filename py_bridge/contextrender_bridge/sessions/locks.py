@@ -27,9 +27,10 @@ _POLL_SECONDS: Final = 0.002
 class SessionLocks:
     """Locks by owner and session key.
 
-    Between processes, each session locks one byte of the folder's lock file. A process has only one
-    handle of the file, because POSIX releases all of a process's locks on a file when it closes any
-    handle. POSIX never refuses a process's own locks, so its threads use other locks.
+    Against other processes, a session's lock is one byte of the folder's lock file. A process has
+    only one handle of this file, because POSIX releases all of a process's locks on a file when the
+    process closes any handle. POSIX does not lock out other threads of the process, so each session
+    also has a lock of `threading`.
     """
 
     _of_folders: ClassVar[dict[Path, Self]] = {}
@@ -39,8 +40,10 @@ class SessionLocks:
         """Create locks between the threads of this process. `shared` adds a folder's lock file."""
         self._guard = threading.Lock()
         self._by_name: dict[str, tuple[threading.Lock, int]] = {}
+        """The lock of each session in use, with the number of its threads, by `owner/key`."""
         self._folder: Path | None = None
         self._sharers = 0
+        """The number of `shared` calls that `unshare` has not ended."""
         self._file: IO[bytes] | None = None
 
     @classmethod

@@ -20,7 +20,7 @@ from contextrender_bridge.store.base import Store
 def nodes_of(store: Store, owner: UUID, session: UUID) -> set[UUID]:
     """Return the ids of a session's nodes, including nodes that are missing but named by edges."""
     ids = {session, *store.ids_between(owner, *ids_of_session(session))}
-    new_ids = ids
+    new_ids = ids  # nodes whose edges were not followed yet
     while new_ids:
         ends: set[UUID] = set()
         for source, _, target, _ in store.edges(owner, new_ids):
@@ -51,7 +51,7 @@ def undeleted_nodes(store: Store, owner: UUID, removal: UUID) -> set[UUID]:
 
 
 def count_branches(ids: Iterable[UUID]) -> int:
-    """Return the minimum number of branches of a session that has nodes with these ids."""
+    """Return how many branches a session has at least that has nodes with these ids."""
     places = [place_of_id(id) for id in ids]
     branches = (branch for branch, _, kind in places if kind in (IdKind.BRANCH, IdKind.EVENT))
     return max(branches, default=-1) + 1

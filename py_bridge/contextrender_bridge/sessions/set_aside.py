@@ -26,6 +26,7 @@ MAX_KEY_LENGTH: Final = 150
 LOCK_UNCHANGED: Final = (
     "UPDATE nodes SET rev = rev WHERE owner = ? AND id = ? AND rev = ? AND data = ?"
 )
+"""Lock a row until the transaction ends. No row is found if the row was changed or moved."""
 DELETE_NODE: Final = "DELETE FROM nodes WHERE owner = ? AND id = ?"
 MOVE_NODE: Final = "UPDATE nodes SET id = ? WHERE owner = ? AND id = ?"
 MOVE_SOURCE: Final = "UPDATE edges SET source = ? WHERE owner = ? AND source = ? AND kind <> ?"
@@ -45,7 +46,7 @@ def set_aside(store: Store, owner: UUID, key: str, damage: str) -> str:
     session_kind = store.kinds.number("nodes.session", "Session")
     owns_kind = store.kinds.number("nodes.edges", "Owns")
     node_ids = store.ids_between(owner, *ids_of_session(old_id))
-    part_ids = {id for id in node_ids if id != old_id}
+    part_ids = {id for id in node_ids if id != old_id}  # branches, events and calls
     first_row = [(owner, id, rev, data) for id, rev, _, data in store.nodes(owner, node_ids[:1])]
     stored_fields = _fields_of(store, owner, old_id, session_kind)
     fields = _complete_fields(stored_fields, count_branches(part_ids))
@@ -99,7 +100,10 @@ def _ends_between(store: Store, owner: UUID, first: UUID, last: UUID) -> set[UUI
 
 
 def _fields_of(store: Store, owner: UUID, session: UUID, kind: int) -> dict[str, Any] | None:
-    """Return the fields of a session's own node; None if it is missing or cannot be read."""
+    """Return the fields of a session's own node; None if it is missing or no readable session.
+
+    `kind` is the number of the type Session.
+    """
     for _, _, number, data in store.nodes(owner, [session]):
         try:
             fields = rows.read(data)[1]
@@ -113,7 +117,7 @@ def _fields_of(store: Store, owner: UUID, session: UUID, kind: int) -> dict[str,
 def _complete_fields(stored_fields: dict[str, Any] | None, branches: int) -> dict[str, Any]:
     """Return the fields of a session's node, with defaults for missing and invalid ones.
 
-    The session has at least `branches` branches.
+    `branches` is the minimum number of branches, according to the ids of the session's nodes.
     """
     now = time.time()
     fields: dict[str, Any] = {"created_at": now, "updated_at": now, "revision": 1, "settings": {}}

@@ -125,7 +125,7 @@ def _checked_counts(file: Path) -> dict[str, int]:
     with closing(sqlite3.connect(file)) as copy:
         try:
             errors = integrity_errors(copy.execute(INTEGRITY_CHECK).fetchall())
-            copy.execute("SELECT value FROM meta WHERE name = 'layout'").fetchone()
+            copy.execute("SELECT value FROM meta WHERE name = 'layout'")  # fails without the table
             counts = {
                 unit: copy.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
                 for table, unit in COUNTED_TABLES.items()
@@ -157,7 +157,7 @@ def _delete_with_logs(file: Path) -> None:
 
 
 def _copy_other_files(source: Path, target: Path) -> None:
-    """Copy the `OTHER_FILES` of a data folder. Keep files that exist in the target."""
+    """Copy the `OTHER_FILES` of a data folder, except files that the target already has."""
     for name in OTHER_FILES:
         if (source / name).exists() and not (target / name).exists():
             shutil.copy2(source / name, target / name)

@@ -41,7 +41,10 @@ CLAIM_WORK: Final = (
     "ON CONFLICT (name) DO UPDATE SET value = excluded.value "
     "WHERE CAST(meta.value AS DOUBLE PRECISION) NOT BETWEEN ? AND ?"
 )
-"""Store the time of a claim, unless the time of the last claim is between two times."""
+"""Store the time of a claim of some work, unless its last claim was between the two times given.
+
+The values are the work's name, the time as text, and the two times.
+"""
 
 NodeRow = tuple[UUID, int, int, bytes]
 """Id, revision, kind, data."""
@@ -165,15 +168,16 @@ class Store(ABC):
         self.claim("probe", seconds=0)
 
     def claim(self, work: str, seconds: float) -> bool:
-        """Claim work that one process does for all, unless it was claimed in the last `seconds`.
+        """Claim work for `seconds`, so that only one of several processes does it. Return success.
 
-        Return whether this process has claimed it. A claim up to `seconds` in the future counts
-        too, because clocks differ. Raise StoreUnavailable if the database fails.
+        The claim fails if another claim is less than `seconds` old, or, because clocks differ, less
+        than `seconds` in the future. Raise StoreUnavailable if the database fails.
         """
         now = time.time()
         values = (work, str(now), now - seconds, now + seconds)
         with self.transaction() as cursor:
-            return self.run(cursor, (CLAIM_WORK, [values])) == [1]
+            (changed_rows,) = self.run(cursor, (CLAIM_WORK, [values]))
+            return changed_rows == 1
 
     def file_damage(self) -> list[str]:
         """Return the first errors that the database finds in its own file, one line each."""
@@ -213,10 +217,10 @@ class Store(ABC):
     def _rows_of_ids(
         self, query: str, values: Sequence[Any], column: str, ids: Iterable[UUID]
     ) -> Iterator[Any]:
-        """Yield the rows of a query whose `column` has one of these ids.
+        """Yield the rows of a query whose `column` has one of these ids, reading them in slices.
 
-        Run the query once per slice of the ids. It has the values `values` and ends with a
-        condition, to which the condition on the ids is added.
+        `query` must end with a condition, because the condition on the ids is added to it. `values`
+        are the values of its `?`.
         """
         for slice in batched(ids, self.ids_per_query):
             condition, id_values = self.id_condition(column, slice)
@@ -242,6 +246,7 @@ class Store(ABC):
 
         There may be at most `ids_per_query` ids.
         """
+        # Both queries return the same five columns. Only the rows of edges have a target.
         condition, id_values = self.id_condition("id", ids)
         nodes_query = f"SELECT id, kind, NULL, data, rev FROM nodes WHERE owner = ? AND {condition}"
         edges_query, edge_values = self._edges_query(
@@ -298,9 +303,9 @@ class Store(ABC):
             yield self.uuid(id), int(size)
 
     def listed(self, owner: UUID, kind: int, before: Place | None, limit: int) -> list[UUID]:
-        """Return the ids of the newest listed nodes of a kind, newest first.
+        """Return the ids of up to `limit` listed nodes of a kind, newest first.
 
-        They are older than the place `before`; None begins with the newest of all.
+        Begin with the node after the place `before`, or with the newest node if it is None.
         """
         any_id = owner  # No node has the number infinity, so the id makes no difference.
         number, id = before or (float("inf"), any_id)
@@ -338,6 +343,7 @@ class Store(ABC):
         must then roll back.
         """
         deleted_ids = [(owner, id) for owner, id, _ in batch.delete_nodes]
+        # These must change one database row for each of their rows of values.
         checked: list[Statement] = [
             (INSERT_NODE, batch.insert_nodes),
             (UPDATE_NODE, batch.update_nodes),
@@ -355,7 +361,7 @@ class Store(ABC):
         for owner, ids in batch.delete_unchecked:
             unchecked += node_deletions(owner, ids)
         row_counts = self.run(cursor, *checked, *unchecked)
-        # A statement changes fewer rows if another request was faster.
+        # Fewer rows are changed if another request has inserted or changed a node before.
         if row_counts[: len(checked)] != [len(rows) for _, rows in checked]:
             raise WriteConflict
 
@@ -382,7 +388,8 @@ class Store(ABC):
             cursor.execute("ROLLBACK TO SAVEPOINT batch")
             cursor.execute("RELEASE SAVEPOINT batch")
             error = self.error_for(failure)
-            error.__cause__ = None if error is failure else failure
+            if error is not failure:
+                error.__cause__ = failure
             return error
         cursor.execute("RELEASE SAVEPOINT batch")
         return None
@@ -393,11 +400,11 @@ class Store(ABC):
             self.run(cursor, (query, [(module, name)]))
 
     def create_tables(self, cursor: Cursor, create: Sequence[str]) -> None:
-        """Create the tables by the statements `create`, if the database is empty.
+        """Run the statements `create`, which create the tables, if the database is empty.
 
         Raise OtherLayout if it has the tables of another version.
         """
-        cursor.execute(create[0])  # `meta`, which has the version
+        cursor.execute(create[0])  # This creates the table `meta`, which has the version.
         cursor.execute("SELECT value FROM meta WHERE name = 'layout'")
         rows = cursor.fetchall()
         if not rows:

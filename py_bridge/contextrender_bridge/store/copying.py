@@ -21,9 +21,9 @@ KEYS: Final = {
 
 
 def copy_rows(source: Store, target: Store, read: ReadRows) -> None:
-    """Copy the rows of `source`, as `read` returns them, into the empty `target`.
+    """Copy the rows that `read` returns from `source` into the empty store `target`.
 
-    Each type's number in the source is replaced by its number in the target.
+    The number of each type in the source is replaced by the type's number in the target.
     """
     target_numbers = {
         number: target.kinds.number(module, name)

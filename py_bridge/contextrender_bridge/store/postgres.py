@@ -47,7 +47,7 @@ CREATE = [
 CONFLICTS: Final = (
     psycopg.errors.DeadlockDetected,
     psycopg.errors.SerializationFailure,
-    psycopg.errors.DivisionByZero,  # py_bridge/contextrender_bridge/store/postgres_write.py
+    psycopg.errors.DivisionByZero,  # `combined_statement` causes it after a conflict.
 )
 """The errors of a write that conflicts with another write. It can be tried again."""
 
@@ -118,7 +118,7 @@ class PostgresStore(Store):
         try:
             return self._read(text, params)
         except psycopg.OperationalError:
-            # The connection may have been to a server that is down: try once on another one.
+            # The server of this connection may be down: try once on another connection.
             try:
                 return self._read(text, params)
             except psycopg.Error as failure:
@@ -136,17 +136,16 @@ class PostgresStore(Store):
             connection.cursor() as cursor,
         ):
             yield cursor
-            start_timer()  # It limits the commit, which comes next.
+            start_timer()  # The commit comes next.
 
     @contextmanager
     def _write_connection(self) -> Iterator[tuple[psycopg.Connection[Any], Callable[[], None]]]:
-        """Yield a connection, and a function that starts the time limit of its last commit.
+        """Yield a connection, and a function to call before the commit, which limits its time.
 
-        The server's own time limit does not include a commit's wait for a standby. When the block
-        ends, its commits are on disk, also on the standbys that must confirm them. Raise
-        WriteConflict if the write conflicts with another one, StoreUnavailable if it fails.
+        When the block ends, its commits are on disk, also on the standbys that must confirm them.
+        Raise WriteConflict if the write conflicts with another one, StoreUnavailable if it fails.
         """
-        notices: list[str] = []
+        notices: list[str] = []  # messages of the server, such as NOT_REPLICATED
 
         def add_notice(notice: psycopg.errors.Diagnostic) -> None:
             notices.append(notice.message_primary or "")
@@ -154,6 +153,7 @@ class PostgresStore(Store):
         try:
             with self._pool.connection() as connection:
                 connection.add_notice_handler(add_notice)
+                # The server's own time limit does not include a commit's wait for a standby.
                 timer = threading.Timer(self._commit_seconds, connection.cancel_safe)
                 timer.daemon = True
                 try:
@@ -170,14 +170,14 @@ class PostgresStore(Store):
 
     @override
     def _write_all(self, batches: Sequence[WriteBatch]) -> list[Exception | None]:
-        """Write batches in one transaction and one round trip, if each is a single statement.
+        """Write batches in one transaction, and in one round trip if each is a single statement.
 
-        If one of several batches conflicts or is refused, write all again, each in a savepoint, to
-        find out which batch failed.
+        Return an error, or None, for each batch. If one of several batches conflicts or is refused,
+        write all again, each in a savepoint, to find out which batch failed.
         """
         combined = [combined_statement(batch) for batch in batches]
         statements = [statement for statement in combined if statement is not None]
-        if len(statements) < len(batches):
+        if len(statements) < len(batches):  # A batch needs several statements.
             return super()._write_all(batches)
         try:
             with self._write_connection() as (connection, start_timer):
@@ -187,14 +187,16 @@ class PostgresStore(Store):
         except (WriteConflict, StoreUnavailable) as failure:
             if len(batches) == 1:
                 return [failure]
-            if isinstance(failure, StoreUnavailable) and failure.message != REFUSED:
+            is_caused_by_batch = isinstance(failure, WriteConflict) or failure.message == REFUSED
+            if not is_caused_by_batch:
                 raise
         return super()._write_all(batches)
 
     @override
     def size(self) -> int:
         """Return the bytes of the tables and their indexes, partitions included."""
-        # A partitioned table has no bytes itself. An ordinary one is not a leaf above level 0.
+        # An ordinary table has its own size, and no leaves at levels above 0. A partitioned table
+        # has no size itself; such leaves are its partitions.
         query = (
             "SELECT COALESCE(SUM(pg_total_relation_size(tables.name::regclass) + COALESCE((SELECT "
             "SUM(pg_total_relation_size(relid)) FROM pg_partition_tree(tables.name::regclass) "
@@ -225,8 +227,9 @@ class PostgresStore(Store):
             return WriteConflict()
         if not isinstance(failure, psycopg.Error):
             return failure
-        # Without a code the connection broke, and 57P is a server that shuts down: the answer to a
-        # commit may be lost. With another code the server refused the statement.
+        # An error without a code means that the connection broke. Codes that begin with 57P mean
+        # that the server shuts down. In both cases the answer to a commit may be lost. With any
+        # other code, the server has refused the statement.
         is_refused = failure.sqlstate is not None and not failure.sqlstate.startswith("57P")
         return StoreUnavailable(REFUSED if is_refused else NO_ANSWER)
 

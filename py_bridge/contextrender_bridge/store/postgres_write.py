@@ -51,12 +51,14 @@ CombinedStatement = tuple[str, dict[str, Any]]
 
 
 def combined_statement(batch: WriteBatch) -> CombinedStatement | None:
-    """Return one statement that writes the whole batch, or None if the batch needs several.
+    """Return one statement that writes the whole batch; None if `Store.apply` must write it.
 
-    It needs several if it deletes nodes, has rows of several owners, or only deletes edges. The
-    statement has one part per kind of change, and fails unless the parts wrote every row.
+    The latter is the case if the batch deletes nodes, has rows of several owners, or only deletes
+    edges. The statement has one part per kind of change, and fails unless the parts, except the
+    deletion of edges, wrote every row.
     """
     deletes_nodes = batch.delete_nodes or batch.delete_edges_at or batch.delete_unchecked
+    # Each part has its text, the columns of its rows of values, and these rows.
     counted_parts = (
         (INSERT_NODES, "owner id kind listed data", batch.insert_nodes),
         (UPDATE_NODES, "data owner id rev", batch.update_nodes),
@@ -80,6 +82,7 @@ def combined_statement(batch: WriteBatch) -> CombinedStatement | None:
         texts.append(text)
         if text != DELETE_EDGES:  # An edge to delete need not exist.
             counts.append(f"(SELECT count(*) FROM {name})")
+        # The parameter of each column is the list of its values in all rows.
         for column, column_values in zip(columns.split(), zip(*rows, strict=True), strict=True):
             if column == "owner":
                 owners.update(column_values)

@@ -189,6 +189,7 @@ def parse(row: bytes) -> tuple[Fields, Fields]:
     if not isinstance(fields, dict):
         raise ValueError("the row is damaged: it holds no fields")
     metadata = fields.pop(METADATA_KEY, {})
+    # The fields of type bytes follow the JSON, one after the other.
     try:
         for name, length in metadata.get("bytes", {}).items():
             fields[name] = row[position : position + length]

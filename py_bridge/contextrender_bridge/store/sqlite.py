@@ -36,9 +36,10 @@ DAMAGE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 LOG_BYTES: Final = 16 * 2**20
 """The size to which SQLite cuts a larger write-ahead log after copying all of it into the file."""
 PAGE_BYTES: Final = 8_192
-"""A page fits three results of 2 KB with their calls. A third of a 4 KB page would stay empty."""
+"""Three results of 2 KB fit a page, with their calls. Pages of 4 KB would be a third empty."""
 VACUUM_PAGES: Final = 500
-"""The maximum number of pages that one step frees. It stops other writes for some ms."""
+"""The maximum number of pages that one step of `reclaim` removes. A step stops other writes for
+some ms."""
 CREATE = statements(
     TABLES,
     serial="INTEGER PRIMARY KEY",
@@ -77,7 +78,7 @@ class SqliteStore(Store):
     def _create_tables(self) -> None:
         """Set the layout of an empty file, and create the tables that it does not have."""
         with self._connection() as connection:
-            # These only affect an empty file. INCREMENTAL lets `reclaim` shrink the file.
+            # These only affect an empty file. INCREMENTAL lets `reclaim` shorten the file.
             connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
             connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
             connection.execute("PRAGMA journal_mode=WAL")
@@ -161,21 +162,28 @@ class SqliteStore(Store):
     def reclaim(self) -> None:
         """Remove free pages from the file in steps, and empty the log unless a reader uses it."""
         with self._connection() as connection:
-
-            def run_pragma(pragma: str) -> None:
-                with self._queue.write_lock:
-                    connection.execute(f"PRAGMA {pragma}").fetchall()
-
+            # The error means that a lock is held: the next deletion tries again.
             with suppress(sqlite3.OperationalError):
-                previous_count, free_count = 0, _count_free_pages(connection)
-                # A step may free nothing, for example in a file without auto_vacuum.
-                while free_count not in (0, previous_count):
-                    run_pragma(f"incremental_vacuum({VACUUM_PAGES})")
-                    previous_count, free_count = free_count, _count_free_pages(connection)
+                self._remove_free_pages(connection)
                 # Without a timeout the checkpoint fails at once if somebody reads.
                 connection.execute("PRAGMA busy_timeout=0")
-                run_pragma("wal_checkpoint(TRUNCATE)")
+                self._run_pragma(connection, "wal_checkpoint(TRUNCATE)")
             connection.execute(f"PRAGMA busy_timeout={int(LOCK_TIMEOUT_SECONDS * 1000)}")
+
+    def _remove_free_pages(self, connection: sqlite3.Connection) -> None:
+        """Remove free pages in steps of VACUUM_PAGES. Stop when a step removes none."""
+        free_pages = _count_free_pages(connection)
+        while free_pages:
+            self._run_pragma(connection, f"incremental_vacuum({VACUUM_PAGES})")
+            remaining_pages = _count_free_pages(connection)
+            if remaining_pages == free_pages:
+                return  # For example, the file has no auto_vacuum.
+            free_pages = remaining_pages
+
+    def _run_pragma(self, connection: sqlite3.Connection, pragma: str) -> None:
+        """Run a pragma that writes, while no other thread of this process writes."""
+        with self._queue.write_lock:
+            connection.execute(f"PRAGMA {pragma}").fetchall()
 
     def close(self) -> None:
         """Close all idle connections. With the last one, SQLite copies the log into the file."""
@@ -209,7 +217,7 @@ class SqliteStore(Store):
                     self._idle.append(connection)
 
     def _open_connection(self) -> sqlite3.Connection:
-        """Return a new connection, which any thread may use. It has made its first read already."""
+        """Return a new connection, which any thread may use, and which has opened the log."""
         connection = sqlite3.connect(
             self._address,
             uri=True,

@@ -19,8 +19,8 @@ MAGIC: Final = b"SQLite format 3\0"
 HEADER: Final = struct.Struct(">16s H 6x I I 68x")
 """The file's first 100 bytes: MAGIC, the page size, the change counter and the number of pages."""
 CHECKPOINT_SECONDS: Final = (0.02, 0.1, 0.4)
-"""Waits before further checks of the file. Another process may be copying its log into the file,
-which copies the header before other pages."""
+"""Waits before the file is checked again. It may look damaged while another process copies pages
+of the log into it, because the header is copied before other pages."""
 INTEGRITY_CHECK: Final = "PRAGMA integrity_check(20)"
 """The check of every page and index of a file. It stops after 20 errors."""
 
@@ -111,7 +111,7 @@ class SqliteFile:
     def check_whole(self, before_write: bool = False) -> None:
         """Raise StoreUnavailable if the file was cut or overwritten.
 
-        With `before_write`, also raise it if another file, or no file, is now at the path.
+        If `before_write` is true, also raise it if another file, or no file, is now at the path.
         """
         if before_write and file_identity(self._path) != self._identity:
             raise StoreUnavailable(
@@ -129,25 +129,27 @@ class SqliteFile:
         )
 
     def _is_whole(self) -> bool:
-        """Return whether the header and the size are possible after those of the last check.
+        """Compare the header and the size with those of the last check. Remember them if valid.
 
-        If a process was killed or the disk was full, some pages are only in the log. So a file may
-        be shorter than its header says, but not shorter than at the last check.
+        Return False if SQLite cannot have made the change since then.
         """
         with self._header_lock:
             self._handle.seek(0)
             header = self._handle.read(HEADER.size).ljust(HEADER.size, b"\0")
             file_bytes = self._handle.seek(0, os.SEEK_END)
             magic, page_bytes, change_counter, page_count = HEADER.unpack(header)
-            self._page_bytes = self._page_bytes or page_bytes
+            self._page_bytes = self._page_bytes or page_bytes  # Only the first check sets it.
             is_header_valid = (
                 magic == MAGIC
                 and page_bytes == self._page_bytes
                 and change_counter >= self._change_counter
             )
-            # `reclaim` shortens the file, and then the header has fewer pages.
-            is_cut = file_bytes < self._file_bytes and file_bytes < page_count * page_bytes
-            if not is_header_valid or is_cut:
+            # A file may have become shorter by `reclaim`, but then it has all pages of its header.
+            # It may have fewer pages than its header says, because others are only in the log after
+            # a process was killed or the disk was full. Then it has not become shorter.
+            became_shorter = file_bytes < self._file_bytes
+            lacks_pages = file_bytes < page_count * page_bytes
+            if not is_header_valid or (became_shorter and lacks_pages):
                 return False
             self._file_bytes = file_bytes
             self._change_counter = change_counter

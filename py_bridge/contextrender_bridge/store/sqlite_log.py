@@ -28,7 +28,7 @@ LOG_HEADER: Final = struct.Struct(">16x8s2I")
 FRAME_HEADER: Final = struct.Struct(">I4x8s2I")
 """A frame's page number, salt and checksum. The frame's page follows."""
 CHECKED_BYTES: Final = 8
-"""The first bytes of a frame's header, which its checksum covers besides the page."""
+"""The number of bytes of a frame's header that its checksum covers, besides the page."""
 LARGEST_PAGE: Final = 65_536
 """The index has 1 for this page size, because its two bytes cannot hold it."""
 
@@ -41,8 +41,9 @@ class Index(NamedTuple):
     page_bytes: int
     frame_count: int
     checksum: Checksum
-    """The last frame's."""
+    """The checksum of the last frame."""
     salt: bytes
+    """A random value, which SQLite changes when it begins the log again."""
     copied_count: int
     """The number of frames whose pages have been copied into the database file."""
 
@@ -90,7 +91,7 @@ class WriteAheadLog:
             self._refuse(self._damaged_file)
 
     def check_before_write(self) -> None:
-        """Raise StoreUnavailable if another program removed, cut or overwrote either file.
+        """Raise StoreUnavailable if another program removed, cut or overwrote the log or index.
 
         The caller must be in a write transaction, so that no process writes meanwhile.
         """
@@ -100,22 +101,22 @@ class WriteAheadLog:
                 "Stop the server: it saves what it wrote as it ends."
             )
         self.check_before_read()
-        index = self._read_index()
-        if index is None:
+        if (index := self._read_index()) is not None:
+            if (damaged_file := self._find_damage(index)) is not None:
+                self._refuse(damaged_file)
+            self._check_without_commit(index)
+
+    def _check_without_commit(self, index: Index) -> None:
+        """Raise StoreUnavailable if the log's frames changed although nothing was committed."""
+        # Each commit changes the index.
+        if self._last_write is None or self._last_write[0] != index:
             return
-        damaged_file = self._find_damage(index)
-        if damaged_file is not None:
-            self._refuse(damaged_file)
         state = index, self._log_change_time()
-        # The index changes with each commit.
-        is_without_commit = self._last_write is not None and self._last_write[0] == index
-        if is_without_commit:
-            is_log_changed = self._last_write != state
-            # A transaction that was rolled back changes the log only after the last frame. If a
-            # frame differs, another program has overwritten it.
-            if is_log_changed and not self._is_whole(index):
-                self._refuse(self._log_path)
-            self._last_write = state
+        # A transaction that was rolled back also changes the file, but only after the last frame.
+        # If a frame differs, another program has overwritten it.
+        if state != self._last_write and not self._is_whole(index):
+            self._refuse(self._log_path)
+        self._last_write = state
 
     def record_write(self) -> None:
         """Remember the state of the log, right after a transaction."""
@@ -147,7 +148,7 @@ class WriteAheadLog:
         )
 
     def _find_damage(self, index: Index) -> Path | None:
-        """Return the damaged file, or None if the last frame, its entry and the header agree."""
+        """Return the damaged file, or None if log and index agree on the salt and last frame."""
         if not index.frame_count:
             return None
         if index.copied_count > index.frame_count:
@@ -165,7 +166,7 @@ class WriteAheadLog:
         return None if page == self._read_entry(last) else self._index_path
 
     def _is_index_cut(self) -> bool:
-        """Return whether the index is shorter than at an earlier check."""
+        """Return whether the index is shorter than at an earlier check, and remember its size."""
         size = os.fstat(self._index.fileno()).st_size
         self._largest_index = max(self._largest_index, size)
         return size < self._largest_index

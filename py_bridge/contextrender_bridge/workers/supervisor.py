@@ -66,7 +66,7 @@ class Supervisor:
         self._on_end = on_end
         self._ready_pipe, ready_end = os.pipe()  # a worker writes its number when it serves
         alive, self._alive_end = os.pipe()  # workers read its end when the supervisor has died
-        beats = mmap.mmap(-1, count)  # a counter for each worker, which its heartbeat raises
+        beats = mmap.mmap(-1, count)  # one byte per worker, a counter of its heartbeats
         self._workers = [Worker(number, count, ready_end, alive, beats) for number in range(count)]
         self._numbers: dict[int, int] = {}
         """The number of each running worker, by its process id."""
@@ -84,10 +84,10 @@ class Supervisor:
         self._was_ready = False
 
     def run(self) -> int:
-        """Run until a signal and return 0, or the exit code of a worker that could not start.
+        """Run until a signal, then return 0. Return a worker's exit code if it could not start.
 
-        Python writes each signal to a pipe. The supervisor waits for this pipe and for the pipe of
-        workers that are ready. The previous signal handlers are restored at the end.
+        Python writes each signal to a pipe. The supervisor waits for this pipe, and for the pipe to
+        which workers write that are ready. At the end, restore the previous signal handlers.
         """
         wakeup_pipe, signal_end = os.pipe()  # Python writes the number of each signal to it
         for end in (wakeup_pipe, signal_end, self._ready_pipe):
@@ -110,7 +110,7 @@ class Supervisor:
     def _watch(self, selector: selectors.BaseSelector, wakeup_pipe: int) -> None:
         """Start and replace the workers until they must stop and have ended.
 
-        After each event or timeout: pass on signals, note workers that serve or have ended, start
+        After each event or timeout: pass on signals, record workers that serve or have ended, start
         missing workers and check heartbeats. Kill workers that do not stop in time.
         """
         self._start_missing()
@@ -122,7 +122,7 @@ class Supervisor:
             if len(self._serving) == len(self._workers) and not self._was_ready:
                 self._was_ready = True
                 self._on_ready()
-            self._handle_ended()
+            self._remove_ended()
             if self._deadline is None:
                 self._start_missing()
                 self._check_heartbeats()
@@ -146,8 +146,8 @@ class Supervisor:
             self._deadline = time.monotonic() + STOP_SECONDS
         self._send(signal.SIGTERM)
 
-    def _handle_ended(self) -> None:
-        """Note the processes that have ended, and decide whether each worker is replaced."""
+    def _remove_ended(self) -> None:
+        """Remove the processes that have ended, and decide whether each worker is replaced."""
         while self._numbers:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
@@ -160,15 +160,15 @@ class Supervisor:
     def _decide_on(self, number: int, code: int) -> None:
         """Decide by a worker's exit code whether to stop all workers or to start it again.
 
-        Stop if the code is STOP, or if the worker failed before all workers served. A code of RENEW
-        starts the worker again at once, but only once.
+        Stop if the code is STOP, or if the worker failed before all workers served. Otherwise
+        `_start_missing` starts it again: without a wait after its first RENEW.
         """
         self._serving.discard(number)
         if code == STOP:
             self._stop_workers()
         elif code == RENEW and self._workers[number].may_renew:
             self._workers[number] = replace(self._workers[number], may_renew=False)
-            self._started.pop(number)
+            self._started.pop(number)  # So it need not wait for `RESTART_SECONDS`.
         elif not self._was_ready and code > 0:  # it has reported the reason
             self._code = code
             self._stop_workers()
@@ -184,10 +184,7 @@ class Supervisor:
                 self._start(worker.number)
 
     def _check_heartbeats(self) -> None:
-        """Kill workers whose event loop is blocked.
-
-        The writes that they acknowledged are stored.
-        """
+        """Kill workers whose event loop is blocked. Writes that they acknowledged are stored."""
         if time.monotonic() < self._next_check:
             return
         self._next_check = time.monotonic() + CHECK_SECONDS
@@ -205,10 +202,7 @@ class Supervisor:
                 self._send(signal.SIGKILL, number)
 
     def _start(self, number: int) -> None:
-        """Fork a process for a worker.
-
-        In that process, reset the signals, run its work and exit.
-        """
+        """Fork a process for a worker. In the process, reset the signals, run the work and exit."""
         self._started[number] = time.monotonic()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -234,12 +228,12 @@ class Supervisor:
             sys.stderr.flush()
             os._exit(code)
 
-    def _send(self, number: signal.Signals, worker: int | None = None) -> None:
+    def _send(self, signal_number: signal.Signals, worker: int | None = None) -> None:
         """Send a signal to every worker, or only to worker number `worker`."""
         for pid, worker_number in self._numbers.items():
             if worker in (None, worker_number):
                 with suppress(ProcessLookupError):
-                    os.kill(pid, number)
+                    os.kill(pid, signal_number)
 
 
 def _read(pipe: int) -> bytes:
