@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from contextrender_bridge.base.usage import NOTHING_USED, Usage
-from contextrender_bridge.engine.models import summaries
 from contextrender_bridge.engine.models.embeddings import NoEmbedder
 from contextrender_bridge.engine.text.tokens import counter_for
+from contextrender_bridge.evaluation import baselines
+from contextrender_bridge.evaluation.baselines.summaries import SummaryFailed
 from contextrender_bridge.evaluation.billing import Prompts
 from contextrender_bridge.evaluation.cases import Case, cases_of
 from contextrender_bridge.evaluation.figures import FIGURES, Sums, columns_of, with_derived
@@ -141,7 +142,8 @@ def test_policy_model_usage_and_failures_are_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("CONTEXTRENDER_MODEL", "scripted")
-    monkeypatch.setattr(summaries, "_write", lambda *_: ("OWNER_A.", Usage.of_prompt(50, 0, 7)))
+    write = ("OWNER_A.", Usage.of_prompt(50, 0, 7))
+    monkeypatch.setattr(baselines, "write_summary", lambda *_: write)
     cases = cases_of("compact,prune", "160")
     run = Run("long", "", "", [*RUN.messages[:-1], *RUN.messages[3:]])
     (score,) = replay_runs([run], cases, 1)
@@ -150,9 +152,9 @@ def test_policy_model_usage_and_failures_are_counted(
     assert (compacted.warned_calls, pruned.policy_usage) == (0, NOTHING_USED)
 
     def fail(*_: object) -> None:
-        raise summaries.SummaryFailed("it is down", Usage.of_prompt(3, 0, 0))
+        raise SummaryFailed("it is down", Usage.of_prompt(3, 0, 0))
 
-    monkeypatch.setattr(summaries, "_write", fail)
+    monkeypatch.setattr(baselines, "write_summary", fail)
     monkeypatch.setenv("CONTEXTRENDER_MODEL", "another")
     (score,) = replay_runs([run], cases, 1)
     assert score.cases[0].warned_calls > 0

@@ -3,23 +3,16 @@
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.engine.call.render_call import RenderedCall, assemble, render_call
 from contextrender_bridge.engine.history.growable_arrays import Vectors, encode_vector
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.history.token_tracking import TextOf
-from contextrender_bridge.engine.models.summaries import (
-    Summaries,
-    SummariesInMemory,
-    SummaryFailed,
-    SummaryMethod,
-    SummaryStore,
-)
 from contextrender_bridge.engine.parameters import NO_PINS, Parameters, Pins
+from contextrender_bridge.engine.policies import Policy, policy_named
 from contextrender_bridge.engine.text.tokens import content_text, counter_for
 from contextrender_bridge.engine.text.transcript import Json, check_messages, digest_after, split
 from hypothesis import HealthCheck, settings
@@ -148,33 +141,6 @@ class AxisEmbedder:
         return rows
 
 
-class Script:
-    """A summary writer that returns `text_of(way, earlier, text)` and records its requests."""
-
-    def __init__(self, text_of: Callable[[SummaryMethod, str, str], str] | None = None) -> None:
-        self.text_of = text_of or (lambda way, earlier, text: f"{earlier}+{len(text)}".strip("+"))
-        self.asked: list[tuple[SummaryMethod, str, str]] = []
-        self.fails = False
-
-    def __call__(self, way: SummaryMethod, earlier: str, text: str) -> tuple[str, Usage]:
-        self.asked.append((way, earlier, text))
-        if self.fails:
-            raise SummaryFailed("the script says no", Usage(uncached=7))
-        summary_text = COUNTER.cut(self.text_of(way, earlier, text), way.limit)
-        return summary_text, Usage(uncached=100, output=10)
-
-
-def scripted_summaries(
-    script: Script | None = None, store: SummaryStore | None = None, guideline: str = "Keep ids."
-) -> Summaries:
-    """Return the summaries argument of one rendering for a script."""
-    return Summaries("scripted", store or SummariesInMemory(), script or Script(), guideline)
-
-
-def filling(way: SummaryMethod, earlier: str, text: str) -> str:
-    return "noted " * way.limit
-
-
 def history_of(messages: Sequence[Json]) -> History:
     history = History()
     history.extend(messages, COUNTER)
@@ -188,11 +154,10 @@ def reader(messages: Sequence[Json]) -> TextOf:
 def render(
     messages: Sequence[Json],
     budget: int,
-    policy: str = "contextrender",
+    policy: str | Policy = "contextrender",
     parameters: Parameters = DEFAULTS,
     history: History | None = None,
     embedder: Any = None,
-    summaries: Summaries | None = None,
     agent_defaults: bool = False,
     pins: Pins = NO_PINS,
     window: int | None = None,
@@ -209,12 +174,11 @@ def render(
         history,
         budget=budget,
         model_window=window,
-        policy=policy,
+        policy=policy_named(policy) if isinstance(policy, str) else policy,
         parameters=parameters,
         counter=COUNTER,
         embedder=lambda: embedder or AxisEmbedder(),
         text_of=reader(messages),
-        summaries=summaries or scripted_summaries(),
         agent_defaults=agent_defaults,
         pins=pins,
         previous=max(selections, key=lambda one: one.messages, default=None),

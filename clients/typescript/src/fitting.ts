@@ -80,11 +80,6 @@ export function applyReply<T>(
     if (text) plan.replace(position, text.replace(RECALL, CALL_AGAIN));
   }
   const changedResults = plan.resultsOf(bypass).filter((result) => !plan.showsComplete(result));
-  const summaries = reply.substitutes.filter(({ kind }) => kind === "summary");
-  // The summary of the history replaces such a result, so the full history is sent.
-  if (summaries.some(({ position }) => changedResults.includes(position))) {
-    return { messages: [...history], changed: false, failure: "bypass_tools" };
-  }
   for (const result of changedResults) plan.showResult(result);
   const failure = isOverBudget(transcript, reply, changed) ? "unreadable_messages" : "";
   return { messages: changed ? transcript.apply(plan) : [...history], changed, failure, reply };

@@ -216,7 +216,7 @@ export interface CallLine {
 /**
  * One message before a model call.
  *
- * `display` is "complete", "excerpt", "compaction", "summary" or "omitted". `text` is the
+ * `display` is "complete", "excerpt", "compaction" or "omitted". `text` is the
  * beginning of the text in the prompt, or of the recorded text if the message is omitted.
  * `text_complete` is true if it is the complete text.
  */
@@ -614,7 +614,7 @@ export interface RecordedUsageView {
   recorded: boolean;
 }
 
-/** A text shown instead of a result's own. `kind` is "excerpt", "compaction" or "summary". */
+/** A text shown instead of a result's own. `kind` is "excerpt" or "compaction". */
 export interface SubstituteView {
   position: number;
   kind: string;

@@ -132,13 +132,6 @@ test("results of bypass_tools are unchanged, with their calls", async () => {
   assert.deepEqual([asked[0].pinned_tools, asked[0].pinned_calls, asked[0].bypass_tools], [["x"], ["y"], undefined]);
 });
 
-test("a summary for a bypassed result leaves the history unchanged", async () => {
-  const { client, answers } = scripted();
-  answers.push(rendered({ substitutes: [{ position: 2, kind: "summary" }], plan: [shown(2, [], "all")] }));
-  const { messages, failure } = await client.fit("s", HISTORY, { bypass_tools: ["look"] });
-  assert.deepEqual([messages, failure], [HISTORY, "bypass_tools"]);
-});
-
 test("an invalid setting is refused at once", async () => {
   const { client, answers } = scripted();
   const error = { code: "invalid_request", message: "no such policy", setting: true };

@@ -22,9 +22,6 @@ POLICIES = (
     "reuse_density",
     "contextrender_excerpts",
     "contextrender_cache_aware",
-    "compact",
-    "recency_summary",
-    "acon",
 )
 """The engine's policies, named here again because a proxy may run without the engine."""
 

@@ -101,7 +101,8 @@ class Settings:
     token: str = _row("", "the token of clients (default: the local server's)", secret=True)
     model: str = _row(
         "",
-        "the LiteLLM model that writes summaries of tool results and histories (extra `models`)",
+        "the LiteLLM model that writes summaries of tool results, and of histories in `eval` "
+        "(extra `models`)",
         also="CTXGRAPH_MODEL",
     )
     embed_model: str = _row(
@@ -110,7 +111,9 @@ class Settings:
         "model such as `text-embedding-3-small` (extra `models`)",
         also="CTXGRAPH_EMBED_MODEL",
     )
-    acon_guideline: str = _row("", "file with instructions for the summaries of the policy `acon`")
+    acon_guideline: str = _row(
+        "", "file with instructions for the summaries of the baseline `acon`"
+    )
     session_cache_mb: int = _row(256, "MB of memory for cached sessions", as_count)
     max_body_mb: int = _row(64, "limit of a request body in MB", as_count)
     max_messages: int = _row(20_000, "limit of messages in one request", as_count)

@@ -127,9 +127,8 @@ def apply_plan(
 ) -> RenderedRequest:
     """Apply the plan of a render reply to a request.
 
-    Results of the tools `bypass` (names or globs) are always complete. If a summary of the history
-    replaces one of these results, the whole request is unchanged. If `recalls` is false, the model
-    has no tool to recall results, so excerpts say to call the result's own tool again.
+    Results of the tools `bypass` (names or globs) are always complete. If `recalls` is false, the
+    model has no tool to recall results, so excerpts say to call the result's own tool again.
 
     Results without a call are always sent, because they cannot be omitted with their call. The
     service counts neither them nor the results added here, so they are `results_beyond_budget`.
@@ -141,10 +140,6 @@ def apply_plan(
     extra_results = [
         result for result in plan.results_of(bypass) if not plan.shows_complete(result)
     ]
-    # The summary replaces several results at once, so a single one of them cannot be shown.
-    summarized = {item["position"] for item in substitutes if item["kind"] == "summary"}
-    if summarized.intersection(extra_results):
-        return RenderedRequest(body, failure="bypass_tools", transcript=transcript)
     for result in extra_results:
         plan.show_result(result)
     is_changed = reply["omitted"] or reply["dropped_turns"] or reply["truncated_messages"]

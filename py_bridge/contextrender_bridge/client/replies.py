@@ -264,7 +264,7 @@ class RecallView(TypedDict):
 
 
 class SubstituteView(TypedDict):
-    """A text shown instead of a result's own. `kind` is "excerpt", "compaction" or "summary"."""
+    """A text shown instead of a result's own. `kind` is "excerpt" or "compaction"."""
 
     position: int
     kind: str

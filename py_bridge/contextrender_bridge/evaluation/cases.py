@@ -4,14 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from contextrender_bridge.base.errors import CommandError, InvalidRequest
-from contextrender_bridge.base.settings import current_settings
-from contextrender_bridge.engine.models.summaries import (
-    SummariesInMemory,
-    SummaryModel,
-    summaries_for,
-)
 from contextrender_bridge.engine.parameters import AUTO, Parameters, budget_name, check_budget
 from contextrender_bridge.engine.policies import policy_named
+from contextrender_bridge.evaluation.baselines import BASELINES, new_summaries
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,24 +72,17 @@ def cases_named(spec: str, budgets: Sequence[int]) -> list[Case]:
     label, _, own_budget = spec.partition("@")
     policy, *settings = label.split(":")
     try:
-        needs_model = policy_named(policy).needs_model
+        # Both raise InvalidRequest: for an unknown policy, and for a baseline without its model.
+        _ = new_summaries(policy) if policy in BASELINES else policy_named(policy)
         values = dict(_values(settings))
         agent_defaults = bool(values.pop("agent_defaults", False))
         parameters = Parameters().updated(values)
-        if needs_model:
-            summaries_for(policy, SummariesInMemory(), summary_model())  # raises without a model
     except InvalidRequest as problem:
         raise CommandError(f"{problem.message}.") from None
     sizes = _budgets(own_budget) if own_budget else budgets
     return [
         Case(policy, size, parameters, label if settings else "", agent_defaults) for size in sizes
     ]
-
-
-def summary_model() -> SummaryModel:
-    """Return the model that the settings name for summaries, with its guideline."""
-    settings = current_settings()
-    return SummaryModel(settings.model, settings.acon_guideline)
 
 
 def _values(settings: Sequence[str]) -> Mapping[str, float]:

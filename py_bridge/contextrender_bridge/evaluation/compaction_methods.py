@@ -33,6 +33,7 @@ from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.models.embeddings import NoEmbedder
 from contextrender_bridge.engine.parameters import Parameters
 from contextrender_bridge.engine.plan.selection import Selection
+from contextrender_bridge.engine.policies import policy_named
 from contextrender_bridge.engine.replay.recall_measures import unseen_tokens
 from contextrender_bridge.engine.text.tokens import content_text, counter_for
 from contextrender_bridge.evaluation.bootstrap import Estimate, draw_samples, span, sum_groups
@@ -41,7 +42,7 @@ from contextrender_bridge.evaluation.runs import Run, RunCompaction, compactions
 from contextrender_bridge.evaluation.tables import Rows, percent_or_dash
 from contextrender_bridge.evaluation.workers import run_tasks
 
-POLICY: Final = "contextrender_excerpts"
+POLICY: Final = policy_named("contextrender_excerpts")
 OWN_SIZE: Final = 0
 """Stands for the size of the agent's own context after the compaction."""
 SIZES: Final = (OWN_SIZE, 8_000, 16_000, 32_000, 48_000)

@@ -9,13 +9,13 @@ from contextrender_bridge.engine.call.render_call import assemble, render_call
 from contextrender_bridge.engine.history.growable_arrays import Vectors, VectorTable
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.models.embeddings import Embedder, RememberingEmbedder
-from contextrender_bridge.engine.models.summaries import SummariesInMemory, summaries_for
 from contextrender_bridge.engine.plan.selection import Selection
 from contextrender_bridge.engine.policies import policy_named
 from contextrender_bridge.engine.replay import let_requests_run
 from contextrender_bridge.engine.text.tokens import content_text, counter_for
+from contextrender_bridge.evaluation.baselines import BASELINES, baseline_policy, new_summaries
 from contextrender_bridge.evaluation.billing import Prompts
-from contextrender_bridge.evaluation.cases import Case, summary_model
+from contextrender_bridge.evaluation.cases import Case
 from contextrender_bridge.evaluation.closed_loop import replay_in_closed_loop
 from contextrender_bridge.evaluation.runs import Run
 from contextrender_bridge.evaluation.scores import (
@@ -87,7 +87,8 @@ class Renderer:
             embedder if isinstance(embedder, _TimedEmbedder) else _TimedEmbedder(embedder)
         )
         self._history = History() if history is None else history
-        self._vectors, self._stored_summaries = VectorTable(), SummariesInMemory()
+        self._vectors = VectorTable()
+        self._summaries = new_summaries(case.policy) if case.policy in BASELINES else None
         self._previous: Selection | None = None
 
     def __call__(self, messages: Sequence[Json], times: Sequence[float]) -> Prompt:
@@ -101,24 +102,29 @@ class Renderer:
         new_messages = slice(len(history), None)
         history.extend(messages[new_messages], self._counter, times[new_messages])
         history.vectors = self._vectors
-        summaries = None
-        if policy_named(case.policy).needs_model:
-            summaries = summaries_for(case.policy, self._stored_summaries, summary_model())
+        policy = (
+            baseline_policy(case.policy, self._summaries, case.agent_defaults)
+            if self._summaries
+            else policy_named(case.policy)
+        )
         start, embedding_before = time.perf_counter(), embedder.seconds
         rendered = render_call(
             history,
             budget=case.budget,
-            policy=case.policy,
+            policy=policy,
             parameters=case.parameters,
             counter=self._counter,
             embedder=lambda: embedder,
             text_of=lambda message: content_text(messages[message].get("content")),
-            summaries=summaries,
             agent_defaults=case.agent_defaults,
             model_window=window_of(self._model),
             previous=self._previous,
         )
         self._previous = rendered.selection
+        if self._summaries:
+            usage, warnings = self._summaries.take_usage()
+            rendered.summary_usage.append(usage)
+            rendered.warnings += warnings
         prompt_messages = [assemble(messages[item.message], item) for item in rendered.items]
         embedding_seconds = embedder.seconds - embedding_before
         positions = [item.message for item in rendered.items]

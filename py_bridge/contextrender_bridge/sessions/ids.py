@@ -225,13 +225,3 @@ def newest_ids(state: SessionState, branch: int, history: History, messages: int
 def compaction_id(session: UUID, event: UUID, limit: int, model: str) -> UUID:
     """Return the id of a model's summary of a result, of at most `limit` tokens."""
     return uuid5(session, f"compaction/{event}/{limit}/{model}")
-
-
-def summary_shelf_id(session: UUID, way: str) -> UUID:
-    """Return the id of the index of a session's history summaries by one method."""
-    return uuid5(session, f"summaries/{way}")
-
-
-def summary_id(session: UUID, way: str, digest: str) -> UUID:
-    """Return the id of one method's history summary of the transcript with this digest."""
-    return uuid5(session, f"summary/{way}/{digest}")

@@ -40,14 +40,14 @@ def undeleted_nodes(store: Store, owner: UUID, removal: UUID) -> set[UUID]:
     try:
         ((_, _, _, data),) = store.nodes(owner, [removal])
         fields = rows.read(data)[1]
-        other_ids = {UUID(id) for id in fields["other_ids"]}
+        link_ids = {UUID(id) for id in fields["link_ids"]}
         session = session_id_of(owner, fields["key"])
     except (ValueError, KeyError, TypeError, AttributeError):
         return set()
     parts = store.ids_between(owner, *ids_of_session(session))
     # Result summaries have ids of their own. Their edges `StandsFor` lead to results.
     stands_for = store.kinds.number("nodes.edges", "StandsFor")
-    return {*parts, *other_ids, *store.sources(owner, parts, stands_for)}
+    return {*parts, *link_ids, *store.sources(owner, parts, stands_for)}
 
 
 def count_branches(ids: Iterable[UUID]) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.base.errors import ContextRenderError
-from contextrender_bridge.engine.models.providers import writer
+from contextrender_bridge.engine.models.providers import result_writer
 from contextrender_bridge.engine.text.tokens import counter_for
 
 from tests.support.provider_double import (
@@ -24,7 +24,7 @@ RESULT = 'timeout_ms = 4500\npath = "/srv/app/Main.py"\n' + "filler line\n" * 20
 
 
 def compact_result(*given: Any, **limits: Any) -> str:
-    text: str = writer("result_summary").compact_result(*given, **limits)
+    text: str = result_writer().compact_result(*given, **limits)
     return text
 
 

@@ -12,6 +12,7 @@ from contextrender_bridge.engine.call.render_call import render_call
 from contextrender_bridge.engine.call.settings import RenderSettings, SettingsByTurn
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.models.embeddings import load_embedder
+from contextrender_bridge.engine.policies import policy_named
 from contextrender_bridge.engine.replay.cost_comparison import cost_curve
 from contextrender_bridge.engine.replay.replay_cache import CachedReplay
 from contextrender_bridge.engine.replay.replayed_calls import ReplayedCall
@@ -48,7 +49,7 @@ def test_replayed_call_equals_rendering_of_its_prefix() -> None:
         rendered = render_call(
             history,
             budget=SETTINGS.budget,
-            policy=SETTINGS.policy,
+            policy=policy_named(SETTINGS.policy),
             parameters=SETTINGS.parameters,
             counter=COUNTER,
             embedder=lambda: load_embedder("wordllama"),

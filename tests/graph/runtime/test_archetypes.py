@@ -27,7 +27,6 @@ STORED = [
     ("events", ("Message", "ToolCall", "ToolResult", "ResultSummary")),
     ("session", ("Session", "Branch")),
     ("calls", ("ModelCall",)),
-    ("summaries", ("SummaryShelf", "HistorySummary")),
     ("links", ("ShareLink",)),
     ("removal", ("PendingDeletion",)),
     ("edges", ("Reuse",)),

@@ -124,7 +124,7 @@ def test_documentation_lists_every_metric_with_labels(served: Names) -> None:
 
 def test_calls_are_counted_by_policy(service: ServiceInProcess) -> None:
     early = {"output": "plan", "answer_before_commit": True}
-    assert post(service, "render", session="s", messages=HISTORY, policy="recency_summary") == 422
+    assert post(service, "render", session="s", messages=HISTORY, policy="acon") == 422
     assert post(service, "render", session="e", messages=HISTORY, policy="full", **early) == 200
     assert post(service, "inspect_session", session="s") == 200
     calls = dict(re.findall(r"^contextrender_calls_total\{(.*)\} (.*)$", page(service), re.M))

@@ -29,8 +29,7 @@ TITLE = "What each policy showed, and what it cost"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `contextrender eval`."""
-    policies = ",".join(name for name, policy in POLICIES.items() if not policy.needs_model)
-    add_replay_arguments(parser, policies, BUDGETS)
+    add_replay_arguments(parser, ",".join(POLICIES), BUDGETS)
     parser.set_defaults(closed_loop=True)
     parser.add_argument(
         "--out",

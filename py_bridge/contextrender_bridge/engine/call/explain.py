@@ -29,7 +29,7 @@ TURN_DROPPED: Final = "its whole turn left to make room for later text"
 class ResultDecision:
     """The display of a result in a prompt, and the reason for it.
 
-    `display` is "complete", "excerpt", "compaction", "summary" or "omitted". `order` is the
+    `display` is "complete", "excerpt", "compaction" or "omitted". `order` is the
     result's position in the order of selection, from 1; None if it was not selected. For a result
     that did not fit, `remaining_tokens` is the number of free tokens when it first no longer
     fitted, and `selected_count` the number of results that were selected before. If the policy

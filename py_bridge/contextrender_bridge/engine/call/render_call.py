@@ -13,7 +13,6 @@ from contextrender_bridge.engine.history.growable_arrays import Vectors
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.history.token_tracking import Originals, TextOf
 from contextrender_bridge.engine.models.embeddings import Embedder
-from contextrender_bridge.engine.models.summaries import Summaries
 from contextrender_bridge.engine.parameters import (
     AUTO,
     NO_PINS,
@@ -33,7 +32,7 @@ from contextrender_bridge.engine.plan.selection import (
     select_full_history,
 )
 from contextrender_bridge.engine.plan.truncated_calls import with_arguments
-from contextrender_bridge.engine.policies import policy_named, selection_for
+from contextrender_bridge.engine.policies import Policy, selection_for
 from contextrender_bridge.engine.text.excerpt import excerpt
 from contextrender_bridge.engine.text.tokens import TokenCounter
 from contextrender_bridge.engine.text.transcript import Json
@@ -50,7 +49,7 @@ MARK_TOKENS = 40
 class RenderedCall:
     """A call's selection, with the input that the policy made it from.
 
-    `new_vectors` are the embeddings that were computed for it, `summary_usage` the usage of result
+    `new_vectors` are the embeddings that were computed for it, `summary_usage` the usage of
     summaries. With `sends_everything`, the prompt has every message with all of its calls, those
     without results included.
     """
@@ -123,7 +122,7 @@ class RenderedCall:
     @property
     def usage(self) -> Usage:
         """The tokens of the policy's own model calls and embeddings."""
-        usage = self.view.summaries.usage if self.view.summaries else NOTHING_USED
+        usage = NOTHING_USED
         for summary_usage in self.summary_usage:
             usage = usage.plus(summary_usage)
         return replace(usage, embedded=usage.embedded + self.embedded_tokens)
@@ -141,14 +140,13 @@ def render_call(
     history: History,
     *,
     budget: int,
-    policy: str,
+    policy: Policy,
     parameters: Parameters,
     counter: TokenCounter,
     embedder: Callable[[], Embedder],
     text_of: TextOf,
     compact: Compact | None = None,
     originals: Originals | None = None,
-    summaries: Summaries | None = None,
     agent_defaults: bool = False,
     pins: Pins = NO_PINS,
     model_window: int | None = None,
@@ -160,7 +158,7 @@ def render_call(
     - `text_of(message)` reads a message's text, for texts that are embedded or replaced.
     - `originals(start, stop)` reads messages, for policies that track tokens. Without it they must
       be in memory.
-    - `embedder` is for policies that rank by meaning, `summaries` for those that need a model.
+    - `embedder` is for policies that rank by meaning.
     - `compact(result, limit)` may return a model's summary of an oversized result. If it returns
       None or a text above the limit, the substitute is an excerpt.
     - The results of `pins`, and with `agent_defaults` the newest results, are in every prompt.
@@ -168,8 +166,6 @@ def render_call(
     - `previous` is the selection of the last answered call that had this policy, if it is known.
       If `select_answered` is true, the selections of calls that were answered since then are
       computed first, because a cache-aware policy continues the prompt of the call before.
-
-    Raise InvalidRequest for an unknown policy.
     """
     relevance = Relevance(history, embedder, text_of, parameters.query_task_share)
     view = policy_input(
@@ -181,22 +177,18 @@ def render_call(
         relevance_of=relevance,
         text_of=text_of,
         originals=originals,
-        summaries=summaries,
         pins=pins,
         model_window=model_window,
         previous=previous,
         select_answered=select_answered,
     )
-    selection = selection_for(view, policy_named(policy), agent_defaults)
+    selection = selection_for(view, policy, agent_defaults)
     selection = _with_substitutes(view, selection, compact)
-    warnings = [relevance.warning] if relevance.warning else []
-    if summaries is not None:
-        warnings += summaries.warnings
     return RenderedCall(
         view,
         selection,
         new_vectors=relevance.new_vectors,
-        warnings=warnings,
+        warnings=[relevance.warning] if relevance.warning else [],
         embedded=relevance.embedded,
         embedded_tokens=relevance.embedded_tokens,
     )
@@ -206,13 +198,12 @@ def policy_input(
     history: History,
     *,
     budget: int,
-    policy: str,
+    policy: Policy,
     parameters: Parameters,
     counter: TokenCounter,
     relevance_of: RelevanceOf,
     text_of: TextOf,
     originals: Originals | None = None,
-    summaries: Summaries | None = None,
     pins: Pins = NO_PINS,
     model_window: int | None = None,
     previous: Selection | None = None,
@@ -223,7 +214,7 @@ def policy_input(
     Only a cache-aware policy changes its budget from call to call: it begins with `start_budget`
     and may use up to the limit. Any other policy has one budget, and `start_budget` is 0.
     """
-    if policy_named(policy).is_cache_aware:
+    if policy.is_cache_aware:
         limit, start_budget = limits_of(budget, model_window)
     else:
         limit, start_budget = START_BUDGET if budget == AUTO else budget, 0
@@ -235,7 +226,6 @@ def policy_input(
         text_of=text_of,
         relevance_of=relevance_of,
         originals_of=originals,
-        summaries=summaries,
         pins=pins,
         start_budget=start_budget,
         previous=previous,

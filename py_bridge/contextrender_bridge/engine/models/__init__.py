@@ -1,1 +1,1 @@
-"""What asks a model: embedders, compactions, summaries."""
+"""What asks a model: embedders and summaries of results."""

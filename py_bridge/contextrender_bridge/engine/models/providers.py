@@ -1,4 +1,4 @@
-"""Calls of model providers: LiteLLM, providers' answers, and the modules whose models write texts.
+"""Calls of model providers: LiteLLM, providers' answers, and summaries of results.
 
 LiteLLM's import takes over a second, so it is done late. Import this module before any module that
 imports LiteLLM itself, because it turns off the download of LiteLLM's price map.
@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 from contextrender_bridge.base.errors import CommandError, ContextRenderError
 from contextrender_bridge.base.installing import how_to_install
@@ -167,19 +167,13 @@ def answer_of[T](
     raise PendingProviderCall(key, ask)
 
 
-WRITERS: Final = ("result_summary", "summary_writer")
+def result_writer() -> Any:
+    """Return the module whose model summarises results, which takes seconds to import.
 
-
-def writer(name: str) -> Any:
-    """Return the module of that name of `WRITERS`. Raise ImportError if byLLM is not installed."""
+    Raise ImportError if byLLM is not installed.
+    """
     importlib.import_module("jaclang")
-    return importlib.import_module(f".{name}", __package__)
-
-
-def load_writers() -> None:
-    """Import the modules of `WRITERS`, before a request needs one."""
-    for name in WRITERS:
-        writer(name)
+    return importlib.import_module(".result_summary", __package__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +205,7 @@ def _without_usage(answer: Answer) -> Answer:
 
 def _summarise(model: str, content: str, question: str, limit: int) -> SummaryReply:
     """Return the summary that the model of `result_summary` writes, or its failure."""
-    compact_result = writer("result_summary").compact_result
+    compact_result = result_writer().compact_result
     usages = [NOTHING_USED]
     try:
         text = compact_result(model, content, question, limit, report_usage=usages.append)

@@ -27,7 +27,6 @@ def with_required_results(
     scores = scores_of(context)
     if force_newest:
         take_newest(builder, newest_limit, scores, max_excerpt(view))
-    _keep_summary(builder, selection)
     take_pinned(builder, scores)
     required_results = [*builder.complete, *builder.fixed_excerpts]
     _take_selected(builder, selection)
@@ -42,14 +41,6 @@ def with_required_results(
         limits={},  # no substitute is left to be written
         order=(*required_results, *(r for r in selection.shown_order if r in other_results)),
     )
-
-
-def _keep_summary(builder: SelectionBuilder, selection: Selection) -> None:
-    """Select the history summary, which comes before the pinned results, if it fits."""
-    for result, substitute in selection.excerpts.items():
-        fits = builder.call_tokens[result] + substitute.tokens <= builder.remaining_tokens
-        if substitute.kind == "summary" and builder.available[result] and fits:
-            builder.select_excerpt(result, substitute)
 
 
 def _take_selected(builder: SelectionBuilder, selection: Selection) -> None:

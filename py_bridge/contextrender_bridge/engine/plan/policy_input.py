@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from contextrender_bridge.engine.history.growable_arrays import Vectors as Vector
 from contextrender_bridge.engine.history.history import NO_CALL, History
 from contextrender_bridge.engine.history.token_tracking import Originals, TextOf, Tracking
-from contextrender_bridge.engine.models.summaries import Summaries
 from contextrender_bridge.engine.parameters import NO_PINS, Parameters, Pins
 from contextrender_bridge.engine.plan.ranking import Floats
 from contextrender_bridge.engine.plan.retained_text import retain_text
@@ -48,7 +47,7 @@ class PolicyInput:
     - `relevance_of()` returns every result's cosine to the query. Only policies that rank by it
       call it, once.
     - `originals_of` reads messages that are not in memory.
-    - `summaries` are for policies that need a model. `pins` says which results are in every prompt.
+    - `pins` says which results are in every prompt.
     - `budget` is in tokens. For a policy that sets the budget of each call itself, it is the upper
       limit, and the budget begins with `start_budget` tokens. For other policies that is 0.
     - `previous` is the selection of the last answered call, if that is known. If `select_answered`
@@ -62,7 +61,6 @@ class PolicyInput:
     text_of: TextOf
     relevance_of: RelevanceOf
     originals_of: Originals | None = None
-    summaries: Summaries | None = None
     pins: Pins = NO_PINS
     start_budget: int = 0
     previous: Selection | None = None

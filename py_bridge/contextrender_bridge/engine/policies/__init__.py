@@ -22,7 +22,6 @@ from contextrender_bridge.engine.plan.selection import ScoreTable, Selection
 from contextrender_bridge.engine.policies.baselines import prune, semantic_retrieval
 from contextrender_bridge.engine.policies.by_density import contextrender_excerpts, reuse_density
 from contextrender_bridge.engine.policies.contextrender_cache_aware import contextrender_cache_aware
-from contextrender_bridge.engine.policies.summarising import acon, compact, recency_summary
 
 
 def contextrender(view: PolicyInput) -> Selection:
@@ -93,13 +92,12 @@ class Policy:
     `choose` makes the selection. A policy that `tracks_tokens` ranks results by tracked tokens. It
     reads every text of a history before it renders it, and selects pinned results itself. If a
     policy `is_cache_aware`, the budget is an upper limit, and the policy sets the budget of each
-    call. A policy that `needs_model` shows texts that a model writes.
+    call.
     """
 
     choose: Callable[[PolicyInput], Selection]
     tracks_tokens: bool = False
     is_cache_aware: bool = False
-    needs_model: bool = False
 
     @property
     def reads_reuse(self) -> bool:
@@ -125,16 +123,16 @@ POLICIES: Mapping[str, Policy] = {
     "contextrender_cache_aware": Policy(
         contextrender_cache_aware, tracks_tokens=True, is_cache_aware=True
     ),
-    "compact": Policy(compact, needs_model=True),
-    "recency_summary": Policy(recency_summary, needs_model=True),
-    "acon": Policy(acon, needs_model=True),
 }
 
 
 def policy_named(name: str) -> Policy:
     """Return the policy of that name. Raise InvalidRequest, which lists the names, if none has."""
     if name not in POLICIES:
-        raise InvalidRequest(f"no policy {name!r:.40}; there are {', '.join(POLICIES)}")
+        raise InvalidRequest(
+            f"no policy {name!r:.40}; there are {', '.join(POLICIES)}; "
+            "compact, recency_summary, acon are baselines of `contextrender eval`"
+        )
     return POLICIES[name]
 
 
@@ -151,12 +149,7 @@ def selection_for(view: PolicyInput, policy: Policy, agent_defaults: bool = Fals
     if not (agent_defaults or must_show_pins):
         return selection
     context = next_call(view)
-    # The result that a history summary replaces is not shown itself.
-    summary_hosts = {
-        result for result, substitute in selection.excerpts.items() if substitute.kind == "summary"
-    }
-    shown_results = selection.shown_results - summary_hosts
-    lacks_newest = agent_defaults and not shown_results.issuperset(context.newest)
+    lacks_newest = agent_defaults and not selection.shown_results.issuperset(context.newest)
     lacks_pins = must_show_pins and not {*selection.complete}.issuperset(context.pinned)
     if not (lacks_newest or lacks_pins):
         return selection

@@ -34,13 +34,6 @@ from contextrender_bridge.engine.history.history_snapshot import (
 from contextrender_bridge.engine.history.past_reuse import RememberingReuse
 from contextrender_bridge.engine.history.reuse import Use
 from contextrender_bridge.engine.models.embeddings import Embedder, RememberingEmbedder
-from contextrender_bridge.engine.models.summaries import (
-    Summaries,
-    SummariesInMemory,
-    SummaryModel,
-    SummaryStore,
-    summaries_for,
-)
 from contextrender_bridge.engine.plan.ranking import Relevance
 from contextrender_bridge.engine.plan.selection import Selection
 from contextrender_bridge.engine.plan.selection_chain import SelectionChain
@@ -105,8 +98,6 @@ class BranchReplay:
         # Caches of what is computed from the events.
         self._earlier: OrderedDict[int, History] = OrderedDict()  # by their number of messages
         self._last_selection: dict[RenderSettings, Selection] = {}  # of the last call rendered
-        self.summaries: SummaryStore = SummariesInMemory()
-        self.summary_model = SummaryModel()
         self._recall = RecallTrace()  # finds the results that an answer repeats
         self._recall_messages = 0  # the number of messages that were added to it
         self._recall_results: dict[int, list[int]] = {}  # the results that it found, by turn
@@ -426,7 +417,6 @@ class BranchReplay:
             embedder=lambda: self._embedder,
             agent_defaults=settings.agent_defaults,
             compact=compact,
-            summaries=self._summaries_for(settings.policy),
             previous=previous,
             select_answered=select_answered,
         )
@@ -445,18 +435,12 @@ class BranchReplay:
         return {
             "budget": settings.budget,
             "model_window": settings.window or None,
-            "policy": settings.policy,
+            "policy": policy_named(settings.policy),
             "parameters": settings.parameters,
             "pins": settings.pins,
             "counter": self._counter,
             "text_of": self.text_of,
         }
-
-    def _summaries_for(self, policy: str) -> Summaries | None:
-        """Return the stored summaries for a policy that needs a model. No new one is written."""
-        if not policy_named(policy).needs_model:
-            return None
-        return summaries_for(policy, self.summaries, self.summary_model, write=False)
 
     def grow(self, history: History, messages: int) -> None:
         """Append the branch's next messages to a history, until it has `messages` messages."""

@@ -36,7 +36,7 @@ class CallLine:
 class MessageLine:
     """One message before a model call.
 
-    `display` is "complete", "excerpt", "compaction", "summary" or "omitted". `text` is the
+    `display` is "complete", "excerpt", "compaction" or "omitted". `text` is the
     beginning of the text in the prompt, or of the recorded text if the message is omitted.
     `text_complete` is true if it is the complete text.
     """

@@ -8,7 +8,7 @@ from contextrender_bridge.engine.call.call_record import CallRecord, to_runs
 from contextrender_bridge.engine.call.display_history import has_recorded_reasons
 from contextrender_bridge.engine.call.settings import RenderSettings, SettingsByTurn
 from contextrender_bridge.engine.models.embeddings import Embedder
-from contextrender_bridge.engine.policies import POLICIES, policy_named
+from contextrender_bridge.engine.policies import policy_named
 from contextrender_bridge.engine.replay import let_requests_run
 from contextrender_bridge.engine.replay.branch_replay import BranchReplay
 from contextrender_bridge.engine.replay.misses import Miss, misses_of
@@ -173,15 +173,3 @@ class ReplayCache:
     def nbytes(self) -> int:
         """The memory of the replays in bytes, an estimate for a replay that is being used."""
         return sum(replay.nbytes for replay in list(self._replays.values()))
-
-
-def policies_without_model(session_policy: str) -> list[str]:
-    """Return the policies that a session can be replayed under.
-
-    They are the policies that need no model, and the session's own.
-    """
-    return [
-        name
-        for name, policy in POLICIES.items()
-        if not policy.needs_model or name == session_policy
-    ]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from contextrender_bridge.base.usage import NOTHING_USED, Usage
+from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.engine.call.call_record import to_runs
 from contextrender_bridge.engine.call.missing_results import MissingResult
 from contextrender_bridge.engine.call.render_call import RenderedCall
@@ -190,7 +190,6 @@ class Replays:
             self._embedded_tokens(replay, rendered, is_answered=self._branch.is_answered(turn)),
         )
         full_usage = Usage.of_prompt(history.total_tokens, group.full_prompt_tokens, output)
-        usage = usage.plus(_model_usage(rendered))
         call = replayed_call(self._branch, turn, rendered, usage, full_usage)
         return call, rendered.selection, prompt
 
@@ -258,11 +257,6 @@ def replayed_call(
         model=record.model if record else "",
         uses=len(branch.used_at(turn)),
     )
-
-
-def _model_usage(rendered: RenderedCall) -> Usage:
-    """Return the usage of the policy's own model calls."""
-    return rendered.view.summaries.usage if rendered.view.summaries else NOTHING_USED
 
 
 def _common_tokens(previous: Prompt, current: Prompt) -> int:

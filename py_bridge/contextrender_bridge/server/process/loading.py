@@ -32,7 +32,7 @@ def load_models() -> None:
     Check the names of models, but call no provider. Call this function after `build_app`.
     """
     from contextrender_bridge.engine.models.embeddings import load_embedder
-    from contextrender_bridge.engine.models.providers import check_model, load_writers
+    from contextrender_bridge.engine.models.providers import check_model, result_writer
     from contextrender_bridge.engine.text.tokens import counter_for
 
     counter_for(None).text("")
@@ -41,7 +41,7 @@ def load_models() -> None:
         if model and model not in ("wordllama", "none"):
             check_model(f"CONTEXTRENDER_{name}", model)
     if settings.model:
-        load_writers()
+        result_writer()
     embedder = load_embedder(settings.embed_model)
     if embedder.name == "wordllama":  # Another embedder would call a provider.
         embedder.embed([""])

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.base.usage import Usage
-from contextrender_bridge.engine.models.providers import writer
-from contextrender_bridge.engine.models.summaries import SummaryFailed
 from contextrender_bridge.engine.text.tokens import counter_for
+from contextrender_bridge.evaluation.baselines.summaries import SummaryFailed, write_summary
 
 from tests.support.provider_double import ProviderDouble, chat_reply, failure, provider_of_process
 
@@ -19,11 +18,6 @@ HISTORY = (
     '[1] user:\nFix it.\n[2] call of cat: {"path": "/srv/app.toml"}\n[3] result of cat:\nport = 80'
 )
 SLOTS = ("files_read", "key_observations", "commands_run", "decisions", "unresolved_questions")
-
-
-def summarise(*given: Any, **limits: Any) -> tuple[str, Usage]:
-    text_and_usage: tuple[str, Usage] = writer("summary_writer").summarise(*given, **limits)
-    return text_and_usage
 
 
 @pytest.fixture
@@ -45,7 +39,7 @@ def test_typed_slots_become_notes_under_headings(double: ProviderDouble) -> None
             unresolved_questions=["Which port\nis meant?"],
         ),
     )
-    text, usage = summarise(MODEL, HISTORY, "Files read:\n- /etc/hosts", 200)
+    text, usage = write_summary(MODEL, HISTORY, "Files read:\n- /etc/hosts", 200, "")
     assert text.splitlines() == [
         "Files read:",
         "- /srv/app.toml: port",
@@ -66,7 +60,7 @@ def test_typed_slots_become_notes_under_headings(double: ProviderDouble) -> None
 
 def test_guideline_is_in_the_prompt(double: ProviderDouble) -> None:
     double.answer = lambda _: (200, chat_reply("State: open.\nFacts: port = 80"))
-    text, _ = summarise(MODEL, HISTORY, "", 200, "Keep ports.")
+    text, _ = write_summary(MODEL, HISTORY, "", 200, "Keep ports.")
     assert text == "State: open.\nFacts: port = 80"
     assert "Keep ports." in double.prompts[0]
     assert "response_format" not in double.requests[0]
@@ -79,20 +73,20 @@ def test_oldest_notes_are_dropped_above_limit(double: ProviderDouble) -> None:
             key_observations=[f"value_{n} is {n}" for n in range(100)], decisions=["Use value_99."]
         ),
     )
-    text, _ = summarise(MODEL, HISTORY, "", 120)
+    text, _ = write_summary(MODEL, HISTORY, "", 120, "")
     assert 80 < counter_for(MODEL).text(text) <= 120
     assert "value_99 is 99" in text
     assert "value_0 is 0" not in text
     assert text.endswith("Decisions:\n- Use value_99.")
     double.answer = lambda _: (200, notes(decisions=["one decision " * 300]))
-    text, _ = summarise(MODEL, HISTORY, "", 120)
+    text, _ = write_summary(MODEL, HISTORY, "", 120, "")
     assert 80 < counter_for(MODEL).text(text) <= 120
 
 
 def test_long_history_is_summarized_in_consecutive_pieces(double: ProviderDouble) -> None:
     double.answer = lambda _: (200, notes(decisions=[f"Piece {len(double.requests)} read."]))
     history = "".join(f"[{n}] user:\nrow_{n} value\n" for n in range(6_000))
-    text, usage = summarise(MODEL, history, "Decisions:\n- Begin.", 300)
+    text, usage = write_summary(MODEL, history, "Decisions:\n- Begin.", 300, "")
     count = len(double.requests)
     assert count > 1
     assert text == f"Decisions:\n- Piece {count} read."
@@ -110,7 +104,7 @@ def test_failing_model_raises_one_error(
 ) -> None:
     double.answer = lambda _: failure(status)
     with pytest.raises(SummaryFailed, match="could not summarise") as raised:
-        summarise(MODEL, HISTORY, "", 100, guideline)
+        write_summary(MODEL, HISTORY, "", 100, guideline)
     assert "app.toml" not in raised.value.message
     assert len(double.requests) == (2 if status == 500 else 1)
 
@@ -122,5 +116,5 @@ EMPTY = json.dumps({name: [] for name in SLOTS})
 def test_unusable_reply_raises_error_with_usage(double: ProviderDouble, reply: str) -> None:
     double.answer = lambda _: (200, chat_reply(reply))
     with pytest.raises(SummaryFailed) as raised:
-        summarise(MODEL, HISTORY, "", 100)
+        write_summary(MODEL, HISTORY, "", 100, "")
     assert raised.value.usage.prompt == len(double.requests) >= 1

@@ -10,9 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.engine.history.history import NO_CALL
-from contextrender_bridge.engine.models.summaries import Summary
 from contextrender_bridge.engine.plan.policy_input import PolicyInput
 from contextrender_bridge.engine.plan.retained_text import (
     NO_SUBSTITUTE,
@@ -20,8 +18,13 @@ from contextrender_bridge.engine.plan.retained_text import (
     to_substitute,
 )
 from contextrender_bridge.engine.plan.selection import Selection, Substitute, TextSelection
+from contextrender_bridge.engine.policies.baselines import prune
 from contextrender_bridge.engine.text.excerpt import excerpt
 from contextrender_bridge.engine.text.tokens import MESSAGE_OVERHEAD
+from contextrender_bridge.evaluation.baselines.summaries import Summaries, Summary
+
+SUMMARY_KIND: Final = "summary"
+"""The kind of the substitute that is a summary of the history."""
 
 CALL_SHARE: Final = 0.1
 """The share of the budget that the call of the result that shows the summary should not exceed."""
@@ -31,46 +34,39 @@ HEADER_TOKENS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class SummaryMethod:
     """A way to use history summaries, each of at most `share` of the budget.
 
     `text_of(view, covered)` returns which texts are shown beside a summary of the first `covered`
     messages, or None if they cannot be shown beside it. `boundary(view)` returns how many messages
-    the next summary has to cover. If it is `guided`, summaries follow the operator's guideline for
-    `acon` or ours.
+    the next summary has to cover.
     """
 
-    name: str
     share: float
     text_of: Callable[[PolicyInput, int], TextSelection | None]
     boundary: Callable[[PolicyInput], int]
-    guided: bool = False
 
 
 def select_with_summary(
-    view: PolicyInput, method: Method, otherwise: Callable[[PolicyInput], Selection]
+    view: PolicyInput, method: SummaryMethod, summaries: Summaries
 ) -> Selection:
     """Return a selection with the latest summary and all messages after it.
 
     If that exceeds the budget, write a new summary. If no new one is written or it is too large,
-    return the latest one with the newest results that fit. Without any, return `otherwise(view)`.
+    return the latest one with the newest results that fit. Without any, select as `prune` does.
     """
-    summaries = view.summaries
-    if summaries is None:
-        raise InvalidRequest(f"policy {method.name} needs a model: set CONTEXTRENDER_MODEL")
     limit = int(method.share * view.budget) - HEADER_TOKENS
-    summary_method = summaries.method(method.name, limit, guided=method.guided)
-    latest = summaries.latest(summary_method, view.history)
+    latest = summaries.latest
     if latest and (selection := _select_beside(view, method, latest)):
         return selection
     covered, already_covered = method.boundary(view), latest.covered if latest else 0
     if covered > already_covered:
-        summary = summaries.extend(summary_method, view.history, latest, covered, view.originals)
+        summary = summaries.extend(view.originals(already_covered, covered), limit)
         if summary and (selection := _select_beside(view, method, summary)):
             return selection
     if latest and (selection := _select_beside(view, method, latest, needs_all=False)):
         return selection
-    return otherwise(view)
+    return prune(view)
 
 
 def call_reserve(view: PolicyInput) -> int:
@@ -79,7 +75,7 @@ def call_reserve(view: PolicyInput) -> int:
 
 
 def _select_beside(
-    view: PolicyInput, method: Method, summary: Summary, *, needs_all: bool = True
+    view: PolicyInput, method: SummaryMethod, summary: Summary, *, needs_all: bool = True
 ) -> Selection | None:
     """Return a selection with the summary and all results after it, or None if they do not fit.
 
@@ -104,7 +100,7 @@ def _select_beside(
             return None
     if remaining_tokens < 0:
         return None
-    return placement.selection(len(view.history), selected, covered_results)
+    return placement.selection(len(view.history), selected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,20 +117,13 @@ class _Placement:
     cost: int = 0
     summary: Substitute | None = None
 
-    def selection(self, messages: int, results: list[int], covered_results: int) -> Selection:
-        """Return a selection of these results and a summary of the first `covered_results`."""
-        reasons = dict.fromkeys(range(covered_results), "the summary covers it")
+    def selection(self, messages: int, results: list[int]) -> Selection:
+        """Return a selection of these results and the summary."""
         if self.summary is None:
-            return Selection(messages, self.text, tuple(results), reasons=reasons)
-        reasons[self.result] = "the summary of everything up to here stands in its place"
-        return Selection(
-            messages,
-            self.text,
-            tuple(results),
-            {self.result: self.summary},
-            order=(self.result, *results),
-            reasons=reasons,
-        )
+            return Selection(messages, self.text, tuple(results))
+        excerpts = {self.result: self.summary}
+        order = (self.result, *results)
+        return Selection(messages, self.text, tuple(results), excerpts, order=order)
 
 
 def _place_summary(view: PolicyInput, text: TextSelection, summary: Summary) -> _Placement | None:
@@ -155,7 +144,7 @@ def _place_summary(view: PolicyInput, text: TextSelection, summary: Summary) -> 
     call_message = results.call_message[host]
     if call_message in text.dropped:  # the message stays for its call, with an empty text
         text = _with_substitute(text, call_message, NO_SUBSTITUTE)
-    substitute = Substitute(summary_text, counter.message({"content": summary_text}), "summary")
+    substitute = Substitute(summary_text, counter.message({"content": summary_text}), SUMMARY_KIND)
     return _Placement(text, host, call_tokens[host] + substitute.tokens, substitute)
 
 
