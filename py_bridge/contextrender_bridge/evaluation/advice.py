@@ -38,15 +38,15 @@ def recommend(runs: Sequence[Run], cases: Sequence[Case], replay: Replay | None 
     figures_by_case = [(case, bootstrap.estimates(index)) for index, case in enumerate(cases)]
     rule = pricing_rule_of(run.model for run in runs)
     run_counts = Counter(run.model for run in runs if run.model)
-    model = max(run_counts, key=lambda name: run_counts[name], default="")
+    main_model = max(run_counts, key=lambda name: run_counts[name], default="")
     lengths = run_lengths(scores, rule)
-    return verdict_on(figures_by_case, rule, tasks=bootstrap.tasks, runs=lengths, model=model)
+    return verdict_on(figures_by_case, rule, tasks=bootstrap.tasks, runs=lengths, model=main_model)
 
 
 def first_calls(
     messages: Sequence[Mapping[str, Any]], calls: int
 ) -> tuple[Sequence[Mapping[str, Any]], int]:
-    """Return the messages of the first `calls` model calls, and the number of all calls."""
+    """Return the messages up to the answer of call number `calls`, and the number of all calls."""
     answer_ends = [end for end, message in enumerate(messages, 1) if message["role"] == "assistant"]
     if len(answer_ends) <= calls:
         return messages, len(answer_ends)

@@ -51,7 +51,10 @@ class Prompts:
     def compare(
         self, previous: Sequence[Unit], messages: Sequence[Mapping[str, Any]]
     ) -> tuple[list[Unit], PromptSize]:
-        """Return the units of a prompt, and its size compared with the previous prompt's units."""
+        """Return the units of a prompt, and its size.
+
+        The first units count as cached, as far as they equal the first units of `previous`.
+        """
         units = self.units_of(messages)
         cached = 0
         for previous_unit, unit in zip(previous, units, strict=False):
@@ -109,6 +112,8 @@ OPENAI_BLOCK: Final = 128
 """OpenAI caches beginnings whose tokens are a multiple of this."""
 ANTHROPIC_LOOKBACK: Final = 20
 """Anthropic searches this many content blocks before a breakpoint for a cached beginning."""
+_NO_UNIT: Final = -1
+"""Stands for the index of a unit that does not exist."""
 
 
 class ProviderCache(Protocol):
@@ -126,6 +131,7 @@ class OpenAICache:
 
     def __init__(self) -> None:
         self._last_uses: dict[int, float] = {}
+        """The time of the last use of each cached beginning, by its hash."""
 
     def bill(self, units: Sequence[Unit], time: float = 0.0) -> Usage:
         """Return the usage of the next prompt. Its longest cached beginning is read.
@@ -133,13 +139,13 @@ class OpenAICache:
         Only whole blocks of `OPENAI_BLOCK` tokens are read.
         """
         prompt_tokens = cached_tokens = 0
-        all_cached = True
-        for prefix, unit in zip(_prefix_hashes(units), units, strict=True):
+        is_cached = True  # whether the prompt is cached from its start to the current unit
+        for prefix_hash, unit in zip(_prefix_hashes(units), units, strict=True):
             prompt_tokens += unit.tokens
-            all_cached = all_cached and _is_alive(self._last_uses.get(prefix), time)
-            if all_cached:
+            is_cached = is_cached and _is_alive(self._last_uses.get(prefix_hash), time)
+            if is_cached:
                 cached_tokens = prompt_tokens
-            self._last_uses[prefix] = time
+            self._last_uses[prefix_hash] = time
         cache_read = 0
         if cached_tokens >= MIN_CACHED_TOKENS:
             cache_read = cached_tokens - cached_tokens % OPENAI_BLOCK
@@ -164,50 +170,58 @@ class AnthropicCache:
         """The indexes of the units after which the quarters' breakpoints are."""
 
     def bill(self, units: Sequence[Unit], time: float = 0.0) -> Usage:
-        """Return the usage of a prompt: read its longest cached beginning, write the rest."""
+        """Return the usage of a prompt. Its longest cached beginning is read, the rest is written.
+
+        Every unit ends a beginning of the prompt. The lists have the hash, the tokens and the
+        blocks of each of these beginnings.
+        """
         if not units:
             return Usage()
-        prefixes = _prefix_hashes(units)
-        prefix_tokens = list(accumulate(unit.tokens for unit in units))
-        prefix_blocks = list(accumulate(unit.blocks for unit in units))
-        breakpoints = self._breakpoints(prefixes, prefix_tokens)
-        cached = [self._last_cached_unit(u, prefixes, prefix_blocks, time) for u in breakpoints]
-        last_cached = max(cached)
+        hashes = _prefix_hashes(units)
+        tokens = list(accumulate(unit.tokens for unit in units))
+        blocks = list(accumulate(unit.blocks for unit in units))
+        breakpoints = self._breakpoints(hashes, tokens)
+        last_cached = max(self._last_cached_unit(u, hashes, blocks, time) for u in breakpoints)
+
         for unit in breakpoints:
-            if prefix_tokens[unit] >= MIN_CACHED_TOKENS:  # the provider caches nothing shorter
-                self._last_uses[prefixes[unit]] = time
-        prompt_tokens, cache_read = prefix_tokens[-1], 0
-        if last_cached >= 0:
-            self._last_uses[prefixes[last_cached]] = time
-            cache_read = prefix_tokens[last_cached]
+            if tokens[unit] >= MIN_CACHED_TOKENS:  # the provider caches nothing shorter
+                self._last_uses[hashes[unit]] = time
+        prompt_tokens, cache_read = tokens[-1], 0
+        if last_cached != _NO_UNIT:
+            self._last_uses[hashes[last_cached]] = time
+            cache_read = tokens[last_cached]
         cache_write = prompt_tokens - cache_read if prompt_tokens >= MIN_CACHED_TOKENS else 0
         uncached = prompt_tokens - cache_read - cache_write
         return Usage(uncached=uncached, cache_read=cache_read, cache_write=cache_write)
 
-    def _breakpoints(self, prefixes: Sequence[int], prefix_tokens: Sequence[int]) -> list[int]:
-        """Return the indexes of the units that end at a breakpoint."""
-        continues_last_prompt = self._last_prompt_hash in prefixes
+    def _breakpoints(self, hashes: Sequence[int], tokens: Sequence[int]) -> list[int]:
+        """Return the indexes of the units after which this prompt has a breakpoint.
+
+        The lists have the hash and the tokens of the prompt's beginning up to each unit.
+        """
+        continues_last_prompt = self._last_prompt_hash in hashes
         if self._has_quarter_breakpoints and not continues_last_prompt:
-            quarters = [prefix_tokens[-1] * quarter / 4 for quarter in (1, 2, 3)]
-            last_units = {bisect_right(prefix_tokens, tokens) - 1 for tokens in quarters}
-            no_unit = -1  # the first unit is larger than the quarter
-            self._quarter_units = sorted(last_units - {no_unit})
-        self._last_prompt_hash = prefixes[-1]
-        return sorted({*self._quarter_units, len(prefixes) - 1})
+            quarters = [tokens[-1] * quarter / 4 for quarter in (1, 2, 3)]
+            # The last unit that ends within the quarter; none if the first unit is larger.
+            last_units = {bisect_right(tokens, quarter) - 1 for quarter in quarters}
+            self._quarter_units = sorted(last_units - {_NO_UNIT})
+        self._last_prompt_hash = hashes[-1]
+        return sorted({*self._quarter_units, len(hashes) - 1})
 
     def _last_cached_unit(
-        self, end_unit: int, prefixes: Sequence[int], prefix_blocks: Sequence[int], time: float
+        self, breakpoint_unit: int, hashes: Sequence[int], blocks: Sequence[int], time: float
     ) -> int:
-        """Return the last unit up to the breakpoint `end_unit` that ends a cached beginning; or -1.
+        """Return the last unit, at or before a breakpoint, that ends a cached beginning.
 
-        The provider searches at most `ANTHROPIC_LOOKBACK` blocks before the breakpoint.
+        Return `_NO_UNIT` if there is none. The provider searches at most `ANTHROPIC_LOOKBACK`
+        content blocks before the breakpoint.
         """
-        for unit in range(end_unit, -1, -1):
-            if prefix_blocks[end_unit] - prefix_blocks[unit] > ANTHROPIC_LOOKBACK:
+        for unit in range(breakpoint_unit, -1, -1):
+            if blocks[breakpoint_unit] - blocks[unit] > ANTHROPIC_LOOKBACK:
                 break
-            if _is_alive(self._last_uses.get(prefixes[unit]), time):
+            if _is_alive(self._last_uses.get(hashes[unit]), time):
                 return unit
-        return -1
+        return _NO_UNIT
 
 
 RULES: Final = ("openai", "anthropic", "anthropic_end")

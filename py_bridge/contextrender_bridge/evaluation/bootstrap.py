@@ -67,11 +67,12 @@ def draw_samples(groups: int, resamples: int = RESAMPLES) -> Any:
     """Return how often each sample has each group, as an array of shape (resamples, groups).
 
     A sample draws as many groups as there are, with replacement. For fewer than two groups, there
-    are no samples.
+    are no samples. The samples are the same at every call.
     """
     probabilities = np.full(groups, 1 / max(groups, 1))
-    size = resamples if groups > 1 else 0
-    return np.random.default_rng(0).multinomial(groups, probabilities, size=size)
+    sample_count = resamples if groups > 1 else 0
+    fixed_seed = 0
+    return np.random.default_rng(fixed_seed).multinomial(groups, probabilities, size=sample_count)
 
 
 def sum_groups(rows: Any, group_of: Any, samples: Any) -> tuple[Any, Any, Any]:
@@ -156,16 +157,16 @@ Pair = tuple[Case, Case]
 
 
 def pairs_of(compared: Sequence[Sequence[str]], budgets: Sequence[int]) -> list[Pair]:
-    """Return the pairs of cases to compare: each pair of names under every budget.
+    """Return the cases to compare: for each pair of names, a pair of cases per budget.
 
-    A name such as `prune@12000` has only its own budget. Raise CommandError for an unknown policy,
-    and if both cases of a pair are the same.
+    A name such as `prune@12000` has its own budget, and ignores `budgets`. Raise CommandError if a
+    policy is unknown, or if both cases of a pair are the same.
     """
     pairs: list[Pair] = []
     for first_name, second_name in compared:
         first, second = cases_named(first_name, budgets), cases_named(second_name, budgets)
+        # If only one name has its own budget, repeat its case for every budget of the other name.
         count = max(len(first), len(second))
-        # A case with a budget of its own is compared with the other name's case of every budget.
         first *= count // len(first)
         second *= count // len(second)
         pairs += zip(first, second, strict=True)
@@ -179,8 +180,8 @@ def differences(
     bootstrap: Bootstrap, cases: Sequence[Case], pairs: Sequence[Pair]
 ) -> Iterator[Difference]:
     """Yield every figure's difference for every pair. `cases` are in the order of the scores."""
-    number = {case: index for index, case in enumerate(cases)}
+    index_of = {case: index for index, case in enumerate(cases)}
     for case, other in pairs:
         for figure in FIGURES:
-            estimate = bootstrap.difference(figure, number[case], number[other])
+            estimate = bootstrap.difference(figure, index_of[case], index_of[other])
             yield Difference(figure, case, other, estimate)

@@ -59,6 +59,7 @@ class _Loop:
         fetched_results: set[int] = set()
         while True:
             missing_results = self._call_model(turn)
+            # A result whose call is not recorded cannot be fetched.
             repeatable = [
                 position
                 for position in missing_results
@@ -85,42 +86,45 @@ class _Loop:
         self._append(message, self._run.time(position))
 
     def _append(self, message: Json, time: float) -> None:
-        """Append a message. If `time` is before the last message's time, use the latter instead."""
+        """Append a message. If `time` is before the last message's time, use that time instead."""
         self._history.append(message)
         self._times.append(max([time, *self._times[-1:]]))
 
     def _call_model(self, turn: Turn) -> list[int]:
-        """Make one model call. Return the recorded positions of the results that it misses.
+        """Make one model call. Return the recorded positions of the results that the agent misses.
 
-        The agent misses a result if a value that the turn repeats from it is not visible. It also
-        misses the newest results that are not shown, or not complete if they are small.
+        The agent misses a result if the turn repeats a value of it that the prompt does not have.
+        It also misses each of the newest results that the prompt does not show. If the newest
+        results are small, the agent misses each of them that is not complete.
         """
         let_requests_run()
         prompt = self._render(self._history, self._times)
         self._biller.add(self._prompts.units_of(prompt.messages), self._run.time(turn.position))
         self.score.bills = self._biller.bills
         self.score.policy_usage = self.score.policy_usage.plus(prompt.usage)
-        needed = frozenset[str]().union(*(event.tokens for event in turn.events))
-        missing_values = unseen_tokens(needed, prompt.messages)
+
+        used_values = frozenset[str]().union(*(event.tokens for event in turn.events))
+        missing_values = unseen_tokens(used_values, prompt.messages)
         missing_results = {event.position for event in turn.events if event.tokens & missing_values}
+
         newest = [self._run.messages[position] for position in turn.newest]
         are_small = self._prompts.tokens(newest) <= NEWEST_TOKENS
-        sufficient = prompt.complete if are_small else prompt.visible
+        shown_results = prompt.complete if are_small else prompt.visible
         missing_results |= {
-            position for position in turn.newest if sufficient.isdisjoint(self._copies[position])
+            position for position in turn.newest if shown_results.isdisjoint(self._copies[position])
         }
         return sorted(missing_results)
 
     def _fetch(self, positions: Sequence[int]) -> None:
         """Repeat the calls of these results, all in one message, and append the results."""
-        first_number = len(self._history)
+        unused_number = len(self._history)  # the history grows, so each id is used only once
         call_ids = {
             position: REPEATED_CALL_ID.format(number)
-            for number, position in enumerate(positions, first_number)
+            for number, position in enumerate(positions, unused_number)
         }
         calls = [{**self._calls[p], "id": call_id} for p, call_id in call_ids.items()]
         message: Json = {"role": "assistant", "content": "", "tool_calls": calls}
-        self._append(message, time=0.0)
+        self._append(message, time=0.0)  # at the time of the last message
         for position, call_id in call_ids.items():
             copy = {**self._run.messages[position], "tool_call_id": call_id}
             self._append_recorded(position, copy)
@@ -131,7 +135,7 @@ class _Loop:
 def calls_of(messages: Sequence[Mapping[str, Any]]) -> dict[int, Json]:
     """Return the call of each result, by the result's position.
 
-    If several calls have the same id, a result belongs to the first one without a result.
+    If several calls have the same id, a result belongs to the first of them without a result.
     """
     open_calls: dict[str, list[Json]] = {}
     calls_by_result: dict[int, Json] = {}

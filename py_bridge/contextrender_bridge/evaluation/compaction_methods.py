@@ -79,21 +79,22 @@ class CompactedHistory:
         all_results = Selection(
             len(self.messages), complete=tuple(range(len(self.history.results)))
         )
-        results = read_results(self.history, self.messages, all_results)
         free_tokens = size - texts.tokens
         newest_first: list[CompactedResult] = []
-        for result in reversed(results):
-            fits = result.tokens <= free_tokens
-            free_tokens -= result.tokens if fits else 0
-            newest_first.append(result if fits else replace(result, text="", is_complete=False))
+        for result in reversed(read_results(self.history, self.messages, all_results)):
+            if result.tokens <= free_tokens:
+                free_tokens -= result.tokens
+                newest_first.append(result)
+            else:
+                newest_first.append(replace(result, text="", is_complete=False))  # omitted
         return self._write(texts, newest_first[::-1], size)
 
     def rendered_results(self, size: int, summary: str) -> str:
         """Return the text that `POST /v1/compact` returns. It begins with the summary, if any.
 
         First the texts of the user and the assistant are chosen. Then a prompt is rendered, and the
-        results that it shows fill the rest of `size`. The budget of that prompt also counts texts
-        that are not in the returned text.
+        results that this prompt shows fill the rest of `size`. The prompt's budget is larger than
+        this rest, because the prompt has more texts than the returned text.
         """
         counter, history = self.counter, self.history
         texts = choose_texts(self._texts(), size, counter, has_summary=bool(summary))
@@ -134,23 +135,23 @@ class CompactedHistory:
         return write_compaction(branch, texts, results, size, self.counter, summary).text
 
 
+WITH_SUMMARY: Final = "the agent's summary and ContextRender's results"
 METHODS: Final[Mapping[str, Callable[[CompactedHistory, int, str], str]]] = {
     "all texts, no results": CompactedHistory.texts_only,
     "texts and the newest results": CompactedHistory.newest_results,
     "texts and ContextRender's results": CompactedHistory.rendered_results,
-    "the agent's summary and ContextRender's results": CompactedHistory.rendered_results,
+    WITH_SUMMARY: CompactedHistory.rendered_results,
 }
 """The methods by name. Their arguments are the history, a size in tokens, the agent's summary."""
-WITH_SUMMARY: Final = "the agent's summary and ContextRender's results"
 
 
 @dataclass(frozen=True, slots=True)
 class MethodScore:
     """The score of a method's context after one compaction.
 
-    `steps` counts the measured steps, `complete` those of them whose values the context has all.
-    `tokens` are the context's tokens, and `size` those that were requested. `OWN_SIZE` stands for
-    the size of the agent's own context.
+    `steps` counts the measured steps. `complete` counts the steps that used only values which the
+    context has. `tokens` is the size of the context, and `size` is the size that was requested, or
+    `OWN_SIZE`.
     """
 
     session: str
@@ -163,25 +164,24 @@ class MethodScore:
 
 def score_compaction(compaction: RunCompaction) -> list[MethodScore]:
     """Return the scores of every method at every size; none if no step is measured."""
-    needed = [values for _, values in used_values(compaction)]
-    if not needed:
+    values_by_step = [values for _, values in used_values(compaction)]
+    if not values_by_step:
         return []
     history = CompactedHistory(compaction.before, compaction.model)
 
     def score(method: str, size: int, context: Sequence[Json]) -> MethodScore:
-        """Count the steps for which `context` has all values that they need."""
-        complete = sum(not unseen_tokens(values, context) for values in needed)
+        """Count the steps that used only values which `context` has."""
+        complete = sum(not unseen_tokens(values, context) for values in values_by_step)
         tokens = sum(map(history.counter.message, context))
-        return MethodScore(compaction.session, method, size, tokens, len(needed), complete)
+        return MethodScore(compaction.session, method, size, tokens, len(values_by_step), complete)
 
-    agent = score(AGENT, OWN_SIZE, compaction.summary)
-    summary = summary_of(compaction)
-    scores = [agent]
+    agent_score = score(AGENT, OWN_SIZE, compaction.summary)
+    scores = [agent_score]
     for size in SIZES:
+        max_tokens = agent_score.tokens if size == OWN_SIZE else size
         for method, write in METHODS.items():
-            own_summary = summary if method == WITH_SUMMARY else ""
-            # At `OWN_SIZE`, which is 0, the limit is the size of the agent's own context.
-            text = write(history, size or agent.tokens, own_summary)
+            summary = summary_of(compaction) if method == WITH_SUMMARY else ""
+            text = write(history, max_tokens, summary)
             scores.append(score(method, size, [{"role": "user", "content": text}]))
     return scores
 
@@ -197,12 +197,12 @@ def score_runs(runs: Sequence[Run], workers: int | None = None) -> list[MethodSc
     compactions = compactions_of(runs)
     tasks = [(compaction,) for compaction in compactions]
     sizes = [len(compaction.before) for compaction in compactions]
-    scores = run_tasks("Making contexts, messages", score_compaction, tasks, sizes, workers)
-    return [score for more in scores for score in more]
+    results = run_tasks("Making contexts, messages", score_compaction, tasks, sizes, workers)
+    return [score for compaction_scores in results for score in compaction_scores]
 
 
 def share_of(scores: Sequence[MethodScore]) -> Estimate:
-    """Return the share of steps that had every value, with its interval by session."""
+    """Return the share of steps that had every value, with an interval over the sessions."""
     sessions = sorted({score.session for score in scores})
     rows = np.array([(score.complete, score.steps) for score in scores], np.float64)
     session_of = [sessions.index(score.session) for score in scores]
@@ -216,18 +216,24 @@ def method_table(scores: Sequence[MethodScore]) -> Rows:
     columns = ["own size" if size == OWN_SIZE else f"{size:,}" for size in SIZES]
     rows: list[list[str]] = []
     for method in (AGENT, *METHODS):
-        row = [method]
-        for size in SIZES:
-            cell = [each for each in scores if (each.method, each.size) == (method, size)]
-            share = share_of(cell) if cell else None
-            row.append(f"{percent_or_dash(share.value)} {span(share)}".strip() if share else "-")
-        rows.append(row)
-    agent = [score for score in scores if score.method == AGENT]
-    steps = sum(score.steps for score in agent)
-    sessions = len({score.session for score in agent})
-    own_size = sum(score.tokens for score in agent) // max(len(agent), 1)
+        method_scores = [score for score in scores if score.method == method]
+        cells = [_share_cell([s for s in method_scores if s.size == size]) for size in SIZES]
+        rows.append([method, *cells])
+    # The agent's own context has one score per compaction.
+    agent_scores = [score for score in scores if score.method == AGENT]
+    steps = sum(score.steps for score in agent_scores)
+    sessions = len({score.session for score in agent_scores})
+    own_size = sum(score.tokens for score in agent_scores) // max(len(agent_scores), 1)
     title = (
-        f"Steps with every value from before, of {steps} after {len(agent)} compactions "
+        f"Steps with every value from before, of {steps} after {len(agent_scores)} compactions "
         f"in {sessions} sessions, by tokens; own size: {own_size:,} on average"
     )
     return Rows(title, ("what the agent has then", *columns), rows)
+
+
+def _share_cell(scores: Sequence[MethodScore]) -> str:
+    """Return the share of complete steps with its interval; a dash if there are no scores."""
+    if not scores:
+        return "-"
+    share = share_of(scores)
+    return f"{percent_or_dash(share.value)} {span(share)}".strip()

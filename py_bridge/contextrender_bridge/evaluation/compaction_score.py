@@ -5,35 +5,42 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-ALL_STEPS, SUMMARY, WITH_REREADS = "all", "summary", "again"
-"""Names of counts. They count all measured steps; the steps whose values the agent's summary had;
-and the steps whose values were in the summary or in the messages after it.
-"""
+ALL_STEPS = "all"
+"""The name of the count of all measured steps."""
+SUMMARY = "summary"
+"""The name of the count of steps whose values the agent's summary had."""
+WITH_REREADS = "again"
+"""The name of the count of steps whose values were in the summary or in the messages after it."""
 
 
 @dataclass(slots=True)
 class CompactionScore:
     """Sums over `measured` compactions, which may be a sample of `count` compactions.
 
-    `steps` counts the steps that had every value they used from before the compaction. `values`
-    counts the values that steps had. The keys of both are `ALL_STEPS`, `SUMMARY`, `WITH_REREADS`
-    and the names of `budgets`. For a budget, only what its prompts show from before the compaction
-    counts. `read_calls` counts the results that the agent read again for such values, `read_tokens`
-    their tokens by model. `avoided` counts, for each of `budgets`, the compactions after which no
-    prompt up to the last measured step has as many tokens as the messages that the agent replaced.
+    The keys of `steps` and `values` are `ALL_STEPS`, `SUMMARY`, `WITH_REREADS` and the names of
+    `budgets`. For a budget, only what its prompts show from before the compaction counts.
     """
 
     count: int = 0
     measured: int = 0
     budgets: Sequence[str] = ()
     steps: Counter[str] = field(default_factory=Counter)
+    """The number of steps that had every value they used from before the compaction."""
     values: Counter[str] = field(default_factory=Counter)
+    """The number of values from before the compaction that the steps had."""
     read_calls: int = 0
+    """The number of results that the agent read again for such values."""
     read_tokens: Counter[str] = field(default_factory=Counter)
+    """The tokens of the results that the agent read again, by model."""
     avoided: Counter[str] = field(default_factory=Counter)
+    """The number of compactions that an agent with a budget need not make, by budget.
+
+    After such a compaction, all prompts up to the last measured step are shorter than the messages
+    that the agent replaced.
+    """
 
     def add_step(self, name: str, needed: frozenset[str], unseen: frozenset[str]) -> None:
-        """Count one step under `name`, with its needed values and those that were not visible."""
+        """Count a step under `name`: it needed these values, some of which were not visible."""
         self.steps[name] += not unseen
         self.values[name] += len(needed) - len(unseen)
 
@@ -55,7 +62,7 @@ class CompactionScore:
 
     @property
     def rows(self) -> dict[str, str]:
-        """The names of counts, by the labels that tables show."""
+        """The keys of `steps` and `values` that tables show, by their labels in the tables."""
         budgets = {
             f"shown {budget_phrase(name)}, nothing read again": name for name in self.budgets
         }

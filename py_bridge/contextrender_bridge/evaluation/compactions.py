@@ -40,7 +40,7 @@ def measure(compactions: Sequence[RunCompaction], cases: Sequence[Case]) -> Comp
     shows from before the compaction counts. The cases' policies must not embed.
     """
     count = len(compactions)
-    score = CompactionScore(count, measured=count, budgets=[_name(case) for case in cases])
+    score = CompactionScore(count, measured=count, budgets=[_budget_key(case) for case in cases])
     for compaction in compactions:
         _measure(compaction, cases, score)
     return score
@@ -49,16 +49,14 @@ def measure(compactions: Sequence[RunCompaction], cases: Sequence[Case]) -> Comp
 def measure_runs(runs: Sequence[Run], workers: int | None = None) -> CompactionScore:
     """Measure the compactions in these runs under the agents' default, with a progress bar.
 
-    Of more than `MAX_MEASURED`, a random sample is measured. The same runs give the same sample.
+    If there are more than `MAX_MEASURED`, a random sample is measured, always the same one.
     """
     compactions = compactions_of(runs)
     cases = [Case("contextrender_cache_aware", budget, agent_defaults=True) for budget in BUDGETS]
-    sample = (
-        compactions
-        if len(compactions) <= MAX_MEASURED
-        else Random(MAX_MEASURED).sample(compactions, MAX_MEASURED)
-    )
-    score = measure([], cases)
+    sample = compactions
+    if len(compactions) > MAX_MEASURED:
+        sample = Random(MAX_MEASURED).sample(compactions, MAX_MEASURED)  # a fixed seed
+    score = measure([], cases)  # an empty score
     score.count, score.measured = len(compactions), len(sample)
     sizes = [len(compaction.before) for compaction in sample]
     tasks = [([compaction], cases) for compaction in sample]
@@ -67,60 +65,89 @@ def measure_runs(runs: Sequence[Run], workers: int | None = None) -> CompactionS
     return score
 
 
-def _name(case: Case) -> str:
+def _budget_key(case: Case) -> str:
+    """Return the key under which the score counts the prompts of a case."""
     return str(budget_name(case.budget))
 
 
 def _measure(compaction: RunCompaction, cases: Sequence[Case], score: CompactionScore) -> None:
     """Measure one compaction and add its counts to `score`.
 
-    Each step is counted with the summary, with the summary and the messages after it, and with the
-    prompts of every case. The results that the agent read again are counted last. The prompts are
-    rendered from a history without them, because an agent with such prompts need not read again.
+    The prompts are rendered from a history without the results that the agent read again, because
+    an agent with such prompts need not read them again.
     """
-    counter = counter_for(compaction.model or None)
-    steps = list(used_values(compaction))
-    reread = _reread_results(compaction, steps)
-    for position, needed in steps:
-        since = compaction.after[:position]
-        score.add_step(ALL_STEPS, needed, frozenset())
-        score.add_step(SUMMARY, needed, unseen_tokens(needed, compaction.summary))
-        score.add_step(WITH_REREADS, needed, unseen_tokens(needed, [*compaction.summary, *since]))
-    after_without_rereads = _without(compaction.after, reread)
-    replaced_tokens = sum(counter.message(message) for message in compaction.replaced)
-    needed_by_position = dict(steps)
-    end = max(needed_by_position, default=_first_answer(compaction.after)) + 1
+    values_by_step = dict(used_values(compaction))
+    rereads = _reread_results(compaction, values_by_step)
+    _count_steps_with_summary(compaction, values_by_step, score)
+    _count_rereads(compaction, rereads, score)
+
+    last_step = max(values_by_step, default=_first_answer(compaction.after))
+    after_without_rereads = _without(compaction.after, rereads)[: last_step + 1]
     for case in cases:
-        longest = 0
-        prompts = _prompts_after(compaction, after_without_rereads[:end], needed_by_position, case)
-        for position, prompt, history in prompts:
-            longest = max(longest, prompt.tokens_rendered + prompt.tokens_unbudgeted)
-            if position in needed_by_position:
-                needed = needed_by_position[position]
-                visible_messages = _shown_from_before(prompt, history, len(compaction.before))
-                score.add_step(_name(case), needed, unseen_tokens(needed, visible_messages))
-        # If every prompt is shorter than the messages that the agent replaced, it need not compact.
-        score.avoided[_name(case)] += longest < replaced_tokens
+        _count_prompts(compaction, after_without_rereads, values_by_step, case, score)
+
+
+def _count_steps_with_summary(
+    compaction: RunCompaction, values_by_step: Mapping[int, frozenset[str]], score: CompactionScore
+) -> None:
+    """Count each step with the agent's summary, and with the summary and the messages after it."""
+    for position, values in values_by_step.items():
+        messages = [*compaction.summary, *compaction.after[:position]]
+        score.add_step(ALL_STEPS, values, frozenset())
+        score.add_step(SUMMARY, values, unseen_tokens(values, compaction.summary))
+        score.add_step(WITH_REREADS, values, unseen_tokens(values, messages))
+
+
+def _count_rereads(
+    compaction: RunCompaction, rereads: Collection[int], score: CompactionScore
+) -> None:
+    """Count the results that the agent read again, given their positions, and their tokens."""
+    counter = counter_for(compaction.model or None)
     calls = calls_of(compaction.after)
-    tokens = sum(counter.message(compaction.after[position]) for position in reread)
-    tokens += sum(counter.call(calls[position]) for position in reread if position in calls)
-    score.read_calls += len(reread)
+    tokens = sum(counter.message(compaction.after[position]) for position in rereads)
+    tokens += sum(counter.call(calls[position]) for position in rereads if position in calls)
+    score.read_calls += len(rereads)
     score.read_tokens[compaction.model] += tokens
 
 
+def _count_prompts(
+    compaction: RunCompaction,
+    after: Sequence[Json | None],
+    values_by_step: Mapping[int, frozenset[str]],
+    case: Case,
+    score: CompactionScore,
+) -> None:
+    """Count each step with the prompt that a case renders, and whether the case avoids compacting.
+
+    `after` has the messages after the compaction as `_prompts_after` takes them.
+    """
+    longest_prompt = 0
+    for position, prompt, history in _prompts_after(compaction, after, values_by_step, case):
+        longest_prompt = max(longest_prompt, prompt.tokens_rendered + prompt.tokens_unbudgeted)
+        if position in values_by_step:
+            values = values_by_step[position]
+            visible_messages = _shown_from_before(prompt, history, len(compaction.before))
+            score.add_step(_budget_key(case), values, unseen_tokens(values, visible_messages))
+    counter = counter_for(compaction.model or None)
+    replaced_tokens = sum(counter.message(message) for message in compaction.replaced)
+    # If every prompt is shorter than the messages that the agent replaced, it need not compact.
+    score.avoided[_budget_key(case)] += longest_prompt < replaced_tokens
+
+
 def _first_answer(messages: Sequence[Json]) -> int:
+    """Return the position of the first answer; -1 if there is none."""
     return next((at for at, message in enumerate(messages) if message["role"] == "assistant"), -1)
 
 
 def _prompts_after(
     compaction: RunCompaction, after: Sequence[Json | None], steps: Collection[int], case: Case
 ) -> Iterator[tuple[int, Prompt, Sequence[Json]]]:
-    """Yield each prompt after the compaction: the position of its answer, itself and its history.
+    """Yield the position, the prompt and the history of each call after the compaction.
 
-    `after` has the messages after the compaction, with None in place of each removed message. Steps
-    whose answer was removed have a prompt, too; `steps` has their positions in `after`. The calls
-    before the compaction are rendered first, because a selection and an automatic budget depend on
-    the previous ones.
+    `after` has the messages after the compaction, with None in place of each removed message.
+    `steps` has the positions in `after` of the measured steps: their prompts are yielded even if
+    the answer was removed. The calls before the compaction are rendered first, because a selection
+    and an automatic budget depend on the previous ones.
     """
     render, history = Renderer(case, compaction.model, NoEmbedder()), list[Json]()
     # Messages before the compaction have negative positions.
@@ -137,7 +164,7 @@ def _prompts_after(
 def _shown_from_before(
     prompt: Prompt, history: Sequence[Json], before_count: int
 ) -> list[Mapping[str, Any]]:
-    """Return what each message of a prompt shows from before the compaction."""
+    """Return the messages of a prompt, each with only what it shows from before the compaction."""
     return [
         _from_before(shown_message, history[at], at < before_count)
         for at, shown_message in zip(prompt.positions, prompt.messages, strict=True)
@@ -145,28 +172,30 @@ def _shown_from_before(
 
 
 def _from_before(message: Mapping[str, Any], original: Json, is_before: bool) -> Mapping[str, Any]:
-    """Return what a message of a prompt shows from before the compaction.
+    """Return what one message of a prompt shows from before the compaction.
 
-    A message from before the compaction is returned unchanged. To a message from after it, restored
-    text may be appended; then only the restored text is from before.
+    If the message is from before the compaction, all of it is returned. If it is from after the
+    compaction, the prompt may show restored text after the message's own: this text is returned.
     """
     if is_before:
         return message
-    shown_text, own_text = message.get("content"), original.get("content")
+    shown, own = message.get("content"), original.get("content")
     restored_text = ""
-    if isinstance(shown_text, str) and isinstance(own_text, str):
-        restored_text = shown_text[len(own_text) :] if shown_text.startswith(own_text) else ""
+    if isinstance(shown, str) and isinstance(own, str) and shown.startswith(own):
+        restored_text = shown.removeprefix(own)
     return {"role": "tool", "content": restored_text}
 
 
 def used_values(compaction: RunCompaction) -> Iterator[tuple[int, frozenset[str]]]:
-    """Yield the position in `after` of each step that used results from before, and the values.
+    """Yield the position in `after` of each step that used results from before the compaction.
 
-    Only the first `STEPS` turns after the compaction are measured.
+    With the position, the used values of these results are yielded. Only the first `STEPS` turns
+    after the compaction are measured.
     """
-    before_count, trace, turns = len(compaction.before), RecallTrace(), 0
+    trace = RecallTrace()
     for message in compaction.before:
         trace.add(message)
+    before_count, turns = len(compaction.before), 0
     for position, message in enumerate(compaction.after):
         events = [event for event in trace.add(message) if event.position < before_count]
         if message["role"] != "assistant":
@@ -179,22 +208,23 @@ def used_values(compaction: RunCompaction) -> Iterator[tuple[int, frozenset[str]
 
 
 def _reread_results(
-    compaction: RunCompaction, steps: Sequence[tuple[int, frozenset[str]]]
-) -> dict[int, None]:
+    compaction: RunCompaction, values_by_step: Mapping[int, frozenset[str]]
+) -> set[int]:
     """Return the results that the agent read again, as positions in `compaction.after`.
 
-    These are the results after the compaction that were the first to have a value which a later
-    step used and which the summary does not have.
+    The agent read a result again if a later step used a value that the summary does not have, and
+    this result was the first message after the compaction to have the value.
     """
-    reread: dict[int, None] = {}
-    for stop, needed in steps:
-        missing_values = unseen_tokens(needed, compaction.summary)
-        for position, message in enumerate(compaction.after[:stop]):
+    rereads: set[int] = set()
+    for step, values in values_by_step.items():
+        missing_values = unseen_tokens(values, compaction.summary)
+        for position, message in enumerate(compaction.after[:step]):
             still_missing = unseen_tokens(missing_values, [message])
-            if message["role"] == "tool" and still_missing != missing_values:
-                reread[position] = None
+            has_missing_value = still_missing != missing_values
+            if message["role"] == "tool" and has_missing_value:
+                rereads.add(position)
             missing_values = still_missing
-    return reread
+    return rereads
 
 
 def _without(messages: Sequence[Json], results: Collection[int]) -> list[Json | None]:
@@ -202,16 +232,19 @@ def _without(messages: Sequence[Json], results: Collection[int]) -> list[Json | 
 
     None takes the place of a removed result, and of a message that had only removed calls.
     """
-    ids = {str(messages[at]["tool_call_id"]) for at in results}
+    removed_ids = {str(messages[at]["tool_call_id"]) for at in results}
     remaining: list[Json | None] = []
     for position, message in enumerate(messages):
         calls = message.get("tool_calls") or ()
-        kept_calls = [call for call in calls if str(call.get("id")) not in ids]
-        if position in results or (calls and not kept_calls and not message.get("content")):
+        remaining_calls = [call for call in calls if str(call.get("id")) not in removed_ids]
+        had_only_removed_calls = calls and not remaining_calls and not message.get("content")
+        if position in results or had_only_removed_calls:
             remaining.append(None)
-        elif len(kept_calls) < len(calls):
-            fields = {name: value for name, value in message.items() if name != "tool_calls"}
-            remaining.append({**fields, "tool_calls": kept_calls} if kept_calls else fields)
-        else:
+        elif len(remaining_calls) == len(calls):
             remaining.append(message)
+        else:
+            changed_message = {**message, "tool_calls": remaining_calls}
+            if not remaining_calls:
+                del changed_message["tool_calls"]
+            remaining.append(changed_message)
     return remaining

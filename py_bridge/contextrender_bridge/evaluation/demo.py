@@ -18,6 +18,7 @@ from rich.markup import escape
 import contextrender_bridge
 from contextrender_bridge.base.setting_kinds import LIVE_BUDGET, LIVE_POLICY
 from contextrender_bridge.client import ContextRender
+from contextrender_bridge.client.replies import ExplainView
 from contextrender_bridge.engine.call.settings import DEFAULT_BUDGET
 from contextrender_bridge.evaluation.bootstrap import Bootstrap
 from contextrender_bridge.evaluation.cases import cases_of
@@ -81,11 +82,7 @@ def print_one_call(out: Console, run: Run) -> None:
     The rows have the results that the call used, marked by `*`, and then others, the newest first.
     """
     call = max(turns_of(run), key=lambda turn: len({event.position for event in turn.events}))
-    with temporary_service() as service, ContextRender(service.url, service.token) as client:
-        for turn in turns_of(run)[: call.number]:
-            if turn.position:  # an answer at the start of a run has no history
-                client.fit(run.id, run.messages[: turn.position], fail_open=False)
-        view = client.explain(run.id, turn=call.number)
+    view = _explain(run, call.number)
     used_results = {event.position for event in call.events}
     rows = sorted(
         view["results"], key=lambda row: (row["position"] not in used_results, row["age"])
@@ -109,27 +106,36 @@ def print_one_call(out: Console, run: Run) -> None:
     )
 
 
+def _explain(run: Run, call_number: int) -> ExplainView:
+    """Send a run's calls up to this one to a temporary service, and return its explanation."""
+    with temporary_service() as service, ContextRender(service.url, service.token) as client:
+        for turn in turns_of(run)[:call_number]:
+            if turn.position:  # an answer at the start of a run has no history
+                client.fit(run.id, run.messages[: turn.position], fail_open=False)
+        return client.explain(run.id, turn=call_number)
+
+
 def compacted_runs(recorded_run: Run) -> list[Run]:
     """Return the shipped run, and its continuation after a compaction with the shipped summary."""
     compaction = json.loads(COMPACTION.read_text(encoding="utf-8"))
-    messages, position = recorded_run.messages, compaction["at"]
+    messages, end = recorded_run.messages, compaction["at"]
     summary = {"role": "user", "content": compaction["summary"]}
     return [
-        replace(recorded_run, messages=messages[:position]),
+        replace(recorded_run, messages=messages[:end]),
         replace(
             recorded_run,
             id=f"{recorded_run.id}#2",
-            messages=[messages[0], summary, *messages[position:]],
+            messages=[messages[0], summary, *messages[end:]],
             continues=recorded_run.id,
         ),
     ]
 
 
-def _table_of(run: RunScore, numbers: Sequence[int]) -> Rows:
+def _table_of(run: RunScore, indexes: Sequence[int]) -> Rows:
     """Return a table of the cases with these indexes."""
     bootstrap = Bootstrap([run])
     rows = []
-    for index in numbers:
+    for index in indexes:
         score, figures = run.cases[index], bootstrap.estimates(index)
         rows.append(
             (

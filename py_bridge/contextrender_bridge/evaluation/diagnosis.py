@@ -34,9 +34,9 @@ MAX_CALL_CHARS: Final = 60
 class Loss:
     """A turn whose prompt no longer had a value. Turns count the session's answers from 1.
 
-    The `call` returned the `values` at turn `read_turn`; its result was dropped after turn
-    `dropped_turn`. If the agent read it again at turn `repeated_turn`, that took `tokens`, and
-    `dollars` if the model has a price.
+    At turn `read_turn`, the tool call `call` returned the `values`. Its result was dropped after
+    turn `dropped_turn`. If the agent read the result again at turn `repeated_turn`, this took
+    `tokens`, and `dollars` if the model has a price.
     """
 
     turn: int
@@ -129,23 +129,24 @@ def diagnose(runs: Sequence[Run]) -> Diagnosis:
 
 
 class _CompactedHistory:
-    """A session's full history around a compaction."""
+    """A session's full history around a compaction, as if the agent had not compacted it."""
 
     def __init__(self, compaction: RunCompaction) -> None:
-        """Join the messages before and after `compaction` to the history without a compaction."""
+        """Concatenate the messages before and after `compaction`, without the summary."""
         self._compaction = compaction
         history = [*compaction.before, *compaction.after]
         self._before_count = len(compaction.before)
         are_answers = (int(message["role"] == "assistant") for message in history)
+        # The item at index n is the number of answers among the first n messages.
         self._turn_counts: list[int] = list(accumulate(are_answers, initial=0))
-        """The number of answers among the first 0, 1, 2 and so on messages."""
         self._calls = calls_of(history)
         self._calling_messages = _calling_messages(history)
 
     def losses(self) -> Iterator[Loss]:
         """Yield a loss for each result from before the compaction that a later turn lacked.
 
-        A turn lacks a result if its answer uses a value of it that the summary does not have.
+        A turn lacks a result if the answer uses a value of the result that the summary does not
+        have. Only the first turn that lacks a result is a loss.
         """
         trace = RecallTrace()
         for message in self._compaction.before:
@@ -153,7 +154,8 @@ class _CompactedHistory:
         reported_results: set[int] = set()
         for position, message in enumerate(self._compaction.after):
             for event in trace.add(message):
-                if event.position >= self._before_count or event.position in reported_results:
+                is_from_before = event.position < self._before_count
+                if not is_from_before or event.position in reported_results:
                     continue
                 missing_values = unseen_tokens(event.tokens, self._compaction.summary)
                 if missing_values:
@@ -163,8 +165,8 @@ class _CompactedHistory:
     def _loss(self, event: RecallEvent, missing_values: frozenset[str], position: int) -> Loss:
         """Return the loss at the answer that is at `position` in `after`.
 
-        If an earlier result in `after` has a missing value again, the agent read it again: then the
-        loss is at the turn that called for that result, and has its tokens and cost.
+        If an earlier result in `after` has a missing value, the agent read the value again. Then
+        the loss is at the turn that called for this result, and has the result's tokens and cost.
         """
         compaction = self._compaction
         loss = Loss(
@@ -175,14 +177,15 @@ class _CompactedHistory:
             read_turn=self._calling_turn(event.position),
             dropped_turn=self._turn_counts[self._before_count],
         )
-        repeated = _repeated_result(compaction, missing_values, position)
-        if repeated is None:
+        repeated_result = _repeated_result(compaction.after[:position], missing_values)
+        if repeated_result is None:
             return loss
-        call = self._calls.get(self._before_count + repeated)
+        call = self._calls.get(self._before_count + repeated_result)
         counter = counter_for(compaction.model or None)
         price = Prices.of().of_model(compaction.model)
-        tokens = counter.message(compaction.after[repeated]) + (counter.call(call) if call else 0)
-        repeated_turn = self._calling_turn(self._before_count + repeated)
+        tokens = counter.message(compaction.after[repeated_result])
+        tokens += counter.call(call) if call else 0
+        repeated_turn = self._calling_turn(self._before_count + repeated_result)
         return replace(
             loss,
             turn=repeated_turn,
@@ -199,19 +202,18 @@ class _CompactedHistory:
     def _calling_turn(self, result: int) -> int:
         """Return the turn whose answer called for the result at this position.
 
-        If the call is unknown, return the result's own turn.
+        If the call is unknown, return the number of answers before the result.
         """
         call_id = str(self._calls.get(result, {}).get("id"))
         return self._turn_of(self._calling_messages.get(call_id, result))
 
 
-def _repeated_result(
-    compaction: RunCompaction, missing_values: frozenset[str], position: int
-) -> int | None:
-    """Return the first result in `after`, before `position`, that has a missing value again."""
-    for position_after, message in enumerate(compaction.after[:position]):
-        if message["role"] == "tool" and unseen_tokens(missing_values, [message]) != missing_values:
-            return position_after
+def _repeated_result(messages: Sequence[Json], missing_values: frozenset[str]) -> int | None:
+    """Return the position of the first result that has one of these values; None without one."""
+    for position, message in enumerate(messages):
+        has_value = unseen_tokens(missing_values, [message]) != missing_values
+        if message["role"] == "tool" and has_value:
+            return position
     return None
 
 

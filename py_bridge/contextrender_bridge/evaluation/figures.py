@@ -38,20 +38,20 @@ Sums = Mapping[str, Floats]
 def with_derived(sums: Sums) -> Sums:
     """Return the sums and the values derived from them (docs/evaluation.md has the formulas).
 
-    - `events` and `visible` are sums over all ages.
-    - `paper` and `full paper` are costs in dollars by the paper's formula, of the policy and of the
-      full history. They take the same share of every prompt as cached: the full history's share.
-    - `prefix` is the policy's cost if only tokens that repeat the previous prompt are cached.
-    - These three are of the runs whose history exceeds the budget (the columns `over ...`).
-    - `prompt at S` and `full at S` are prompt tokens, where a token that repeats the previous
-      prompt counts as S tokens. `prompt at S` includes `own`, the tokens of the policy's own calls.
+    The costs are of the runs whose history exceeds the budget: their columns begin with `over`.
     """
+    # The paper takes the same share of every prompt as cached: the full history's share.
     cached_share = np.nan_to_num(_quotient(sums["over full cached"], sums["over full prompt"]))
     prompt_price = INPUT * (1 - cached_share) + CACHED * cached_share
     full_cost = prompt_price * sums["over full prompt"] + OUTPUT * sums["over full output"]
     other_cost = OUTPUT * sums["over output"] + EMBEDDING * sums["over embedded"]
+    paper_cost = prompt_price * sums["over prompt"] + other_cost
+
+    # The true-prefix cost takes only the tokens that repeat the previous prompt as cached.
     uncached = sums["over prompt"] - sums["over cached"]
-    prefix_cost = INPUT * uncached + CACHED * sums["over cached"]
+    prefix_cost = INPUT * uncached + CACHED * sums["over cached"] + other_cost
+
+    # Prompt tokens, where a token that repeats the previous prompt counts as `share` tokens.
     discounted: dict[str, Floats] = {}
     for share in PREFIX_SHARES:
         discount = 1 - share
@@ -62,26 +62,24 @@ def with_derived(sums: Sums) -> Sums:
         **discounted,
         "events": np.sum([sums[f"events {age}"] for age in AGES], axis=0),
         "visible": np.sum([sums[f"visible {age}"] for age in AGES], axis=0),
-        "paper": (prompt_price * sums["over prompt"] + other_cost) / TOKENS_PER_PRICE,
-        "prefix": (prefix_cost + other_cost) / TOKENS_PER_PRICE,
+        "paper": paper_cost / TOKENS_PER_PRICE,
+        "prefix": prefix_cost / TOKENS_PER_PRICE,
         "full paper": full_cost / TOKENS_PER_PRICE,
     }
 
 
-def _quotient(numerator: Floats, total: Floats) -> Floats:
+def _quotient(numerator: Floats, denominator: Floats) -> Floats:
     """Return the quotient; NaN if the denominator is zero."""
-    quotient: Floats = np.full(np.shape(total), np.nan)
-    np.divide(numerator, total, out=quotient, where=np.asarray(total) > 0)
+    quotient: Floats = np.full(np.shape(denominator), np.nan)
+    np.divide(numerator, denominator, out=quotient, where=np.asarray(denominator) > 0)
     return quotient
 
 
 def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
     """Return the columns of one run under one case, to be summed over runs.
 
-    Columns that begin with `over` are zero for runs whose history stays within the budget. `own`
-    counts the tokens of the policy's own calls, their output as prompt tokens of equal price.
-    `newest` counts calls over budget that follow results, `newest complete` those of them that show
-    these results complete. Each of the billing rules (`billing.RULES`) has columns in dollars.
+    `CaseScore` and `LoopScore` describe the counts. Columns that begin with `over` are zero if the
+    run's history is within the budget. Each billing rule (`billing.RULES`) has columns in dollars.
     """
     recall, full = score.recall, run.full
     usage, policy_usage = score.agent_usage, score.policy_usage
@@ -108,6 +106,7 @@ def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
         "tokens rendered": recall.tokens_rendered,
         "prompt": usage.prompt,
         "cached": usage.cache_read,
+        # The tokens of the policy's own calls: their output as prompt tokens of equal price.
         "own": policy_usage.prompt + OUTPUT / INPUT * policy_usage.output,
         "full prompt": full.prompt,
         "full cached": full.cache_read,
@@ -124,8 +123,8 @@ def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
 def _bill_columns(run: RunScore, score: CaseScore, rule: str) -> dict[str, float]:
     """Return a run's dollars by one billing rule, with the policy and with the full history.
 
-    `prompts` are the dollars for prompts, `calls` those for prompts and answers. The policy's own
-    model calls are included, and billed as uncached.
+    Columns named `prompts` have the dollars for prompts. Columns named `calls` have the dollars for
+    prompts and answers. The policy's own model calls are included, and billed as uncached.
     """
     price, bill, full = price_under(rule, run.model), score.bills[rule], run.full_bills[rule]
     policy_cost = price.of(score.policy_usage)
@@ -140,7 +139,8 @@ def _bill_columns(run: RunScore, score: CaseScore, rule: str) -> dict[str, float
 def _loop_columns(run: RunScore, loop: LoopScore | None) -> dict[str, float]:
     """Return the counts and dollars of the closed loop; zeros if it was not replayed.
 
-    `loop refetched` counts repeated calls, `loop without` the steps that still missed a result.
+    `loop refetched` counts repeated calls. `loop without` counts the steps that missed a result
+    even after the repeated calls.
     """
     loop_score = loop or LoopScore()
     columns: dict[str, float] = {

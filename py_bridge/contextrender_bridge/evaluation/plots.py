@@ -28,11 +28,14 @@ MARKERS: Final = "osD^vP*Xph<>"
 
 
 def _colour(policy: str, number: int) -> Any:
-    """Return the colour of a policy's line. The dark colour of each pair is used first."""
+    """Return the colour of line `number`, which is a policy's; black for the full history.
+
+    `COLOURS` has pairs of a dark and a light colour. All dark colours are used first.
+    """
     if policy == "full":
         return "black"
-    pair_count = len(COLOURS) // 2
-    return COLOURS[2 * (number % pair_count) + (0 if number < pair_count else 1)]
+    dark, light = COLOURS[::2], COLOURS[1::2]
+    return (dark + light)[number % len(COLOURS)]
 
 
 def curve(runs: Sequence[RunScore], bootstrap: Bootstrap, rule: str) -> str:
@@ -41,8 +44,9 @@ def curve(runs: Sequence[RunScore], bootstrap: Bootstrap, rule: str) -> str:
     Each policy has a line through its budgets. `rule` is one of `billing.RULES`. The cost is that
     of the closed loop if it was replayed, otherwise that of the recorded calls.
     """
-    figures_by_case = {score.case: bootstrap.estimates(n) for n, score in enumerate(runs[0].cases)}
-    cases = sorted(figures_by_case, key=lambda case: case.budget)
+    cases = [score.case for score in runs[0].cases]
+    figures_by_case = {case: bootstrap.estimates(index) for index, case in enumerate(cases)}
+    cases.sort(key=lambda case: case.budget)
     loop_costs = [figures[f"{rule}_loop"].value for figures in figures_by_case.values()]
     has_loop = any(cost is not None for cost in loop_costs)
     cost_figure = f"{rule}_loop" if has_loop else f"{rule}_calls"

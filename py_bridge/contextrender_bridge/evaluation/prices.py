@@ -12,17 +12,18 @@ DEFAULTS: Final = {"openai": "gpt-5.1", "anthropic": "claude-sonnet-4-5"}
 
 
 def price_under(rule: str, model: str) -> Price:
-    """Return a model's price under one of `billing.RULES`.
+    """Return the price by which a rule of `billing.RULES` bills a model.
 
-    It is the model's own price if the rule is that of the model's provider. Otherwise it is the
-    price of the rule's default model.
+    If the rule is of the model's own provider, this is the model's price. Otherwise, and if the
+    model has no price, it is the price of the rule's default model.
     """
-    provider = rule.partition("_")[0]
+    rule_provider = rule.partition("_")[0]  # as in `anthropic_end`
+    model_provider = "anthropic" if is_anthropic_model(model) else "openai"
     prices = Prices.of()
     price = prices.of_model(model)
-    if price is not None and provider == ("anthropic" if is_anthropic_model(model) else "openai"):
+    if price is not None and rule_provider == model_provider:
         return price
-    default = prices.of_model(DEFAULTS[provider])
+    default = prices.of_model(DEFAULTS[rule_provider])
     assert default is not None, "the table that is shipped has it"
     return default
 

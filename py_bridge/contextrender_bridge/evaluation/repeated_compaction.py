@@ -36,23 +36,23 @@ def repeat_compactions(
 ) -> Iterator[RepeatedCompaction]:
     """Yield the compactions of a session whose context may have `window` tokens.
 
-    `size` is the largest number of tokens of a compaction's text.
-    The context is the text of the last compaction and the messages since. It is compacted before a
-    model call if it has more than `FULL_SHARE` of the window.
+    The context consists of the text of the last compaction, which has at most `size` tokens, and
+    the messages since. Before a model call, it is compacted if it exceeds `FULL_SHARE` of the
+    window.
     """
     history = CompactedHistory([], model)
-    tokens = turn = recorded = 0
+    context_tokens = turn = recorded_count = 0
     for position, message in enumerate(messages):
         if message["role"] == "assistant":
             turn += 1
-            if tokens > FULL_SHARE * window:
-                history.extend(messages[recorded:position])
-                recorded = position
+            if context_tokens > FULL_SHARE * window:
+                history.extend(messages[recorded_count:position])
+                recorded_count = position
                 text = history.rendered_results(size, "")  # without a summary by the agent
-                after = history.counter.message({"role": "user", "content": text})
-                yield RepeatedCompaction(turn, tokens, after)
-                tokens = after
-        tokens += history.counter.message(message)
+                text_tokens = history.counter.message({"role": "user", "content": text})
+                yield RepeatedCompaction(turn, context_tokens, text_tokens)
+                context_tokens = text_tokens
+        context_tokens += history.counter.message(message)
 
 
 def repeat_in_runs(
@@ -61,6 +61,7 @@ def repeat_in_runs(
     """Return the repeated compactions of every whole session in these runs."""
     sessions = {run.id: (run.messages, run.model) for run in runs if not run.continues}
     for compaction in compactions_of(runs):
+        # A later compaction of the same session has a longer history, and replaces this one.
         messages = [*compaction.before, *compaction.after]
         sessions[compaction.session] = messages, compaction.model
     tasks = list(sessions.values())
@@ -73,17 +74,17 @@ def _list_compactions(messages: Sequence[Json], model: str) -> list[RepeatedComp
 
 
 def repeated_sentence(sessions: Sequence[Sequence[RepeatedCompaction]]) -> str:
-    """Return a sentence on the repeated compactions of sessions."""
-    compactions = [each for session in sessions for each in session]
+    """Return a sentence on the compactions of each session."""
+    compactions = [compaction for session in sessions for compaction in session]
     if not compactions:
         return f"No session fills a window of {WINDOW:,} tokens."
-    freed = sorted(each.share_freed for each in compactions)
-    gaps = [
+    shares_freed = sorted(compaction.share_freed for compaction in compactions)
+    turn_gaps = [
         later.turn - earlier.turn for session in sessions for earlier, later in pairwise(session)
     ]
-    gap = f"; at least {min(gaps)} turns between two" if gaps else ""
+    gap_note = f"; at least {min(turn_gaps)} turns between two" if turn_gaps else ""
     return (
         f"Repeated compaction to {DEFAULT_TOKENS:,} tokens in a window of {WINDOW:,}: "
-        f"{len(compactions)} compactions, each freed {percent(freed[0])} to "
-        f"{percent(freed[-1])} of the context{gap}."
+        f"{len(compactions)} compactions, each freed {percent(shares_freed[0])} to "
+        f"{percent(shares_freed[-1])} of the context{gap_note}."
     )

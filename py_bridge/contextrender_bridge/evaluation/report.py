@@ -1,7 +1,7 @@
 """The report of a replay: its tables, its notes and its HTML page."""
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
@@ -61,37 +61,48 @@ class Report:
     def tables(self) -> list[Rows]:
         """The tables: what was sent, recall, costs, requested comparisons, and lost values.
 
-        The closed loop's table has only the cases that it was replayed for. Lost values are those
-        that agents' own compactions lost.
+        Lost values are values that agents' own compactions lost.
         """
-        sums = totals(self.runs)
-        estimates = [self.bootstrap.estimates(index) for index in range(len(sums))]
-        tables = [_sent_table(sums)]
-        for title, heads in TABLES.items():
-            columns = ["policy", "budget"]
-            for name, head in heads.items():
-                columns += _figure_cells(name, head, "")
-            rows = [
-                _figures_row(total.case, figures, heads)
-                for total, figures in zip(sums, estimates, strict=True)
-                if total.loop or title != CLOSED_LOOP
-            ]
-            if rows:
-                tables.append(Rows(title, columns, rows))
-        by_pair = groupby(self.differences, key=lambda each: (each.case, each.other))
-        for (case, other), group in by_pair:
-            title = f"{case} less {other}, paired by task"
-            difference_rows = [_difference_cells(difference) for difference in group]
-            tables.append(Rows(title, ("figure", "difference", "", ""), difference_rows))
+        tables = [_sent_table(totals(self.runs)), *self._figure_tables, *self._difference_tables]
         if self.compaction_score:
             tables.append(compaction_table(self.compaction_score))
         return tables
 
     @property
+    def _figure_tables(self) -> Iterator[Rows]:
+        """The tables in `TABLES`, with a row for each case.
+
+        The closed loop's table has only the cases whose closed loop was replayed. It is left out if
+        there are none.
+        """
+        sums = totals(self.runs)
+        estimates = [self.bootstrap.estimates(index) for index in range(len(sums))]
+        for title, heads_by_figure in TABLES.items():
+            columns = ["policy", "budget"]
+            for name, head in heads_by_figure.items():
+                columns += _figure_cells(name, head, interval="")  # its column has no head
+            rows = [
+                _figures_row(total.case, figures, heads_by_figure)
+                for total, figures in zip(sums, estimates, strict=True)
+                if title != CLOSED_LOOP or total.loop
+            ]
+            if rows:
+                yield Rows(title, columns, rows)
+
+    @property
+    def _difference_tables(self) -> Iterator[Rows]:
+        """The tables of the requested comparisons, one for each pair of cases."""
+        by_pair = groupby(self.differences, key=lambda each: (each.case, each.other))
+        columns = ("figure", "difference", "", "")  # then its interval, and `better` or `worse`
+        for (case, other), group in by_pair:
+            rows = [_difference_cells(difference) for difference in group]
+            yield Rows(f"{case} less {other}, paired by task", columns, rows)
+
+    @property
     def notes(self) -> list[str]:
         """Notes that explain the tables."""
         sums = totals(self.runs)
-        # All cases replay the same calls, so the first case's counts hold for all.
+        # All cases replay the same calls, so the counts of the first case are the counts of all.
         calls = max(sums[0].recall.invocations, 1)
         recording = 1000 * sum(run.recording for run in self.runs) / calls
         embedding = 1000 * sum(run.embedding for run in self.runs) / calls
@@ -182,7 +193,7 @@ def _cells(figure: Figure, estimate: Estimate) -> list[str]:
 
 
 def _figure_cells(name: str, value: str, interval: str) -> list[str]:
-    """Return the cells of a figure: its value, and its interval if that is shown."""
+    """Return the cells of a figure: its value, and its interval if the figure is shown with one."""
     return [value, interval] if name in WITH_INTERVAL else [value]
 
 

@@ -44,8 +44,8 @@ class Run:
     def task(self) -> str:
         """The task that the file names, otherwise a task derived from the id.
 
-        That is the id without the model's name, or the last part but one of an id such as
-        `file:task:trial`. In other cases, it is the id.
+        If the id begins with the model's name, the task is the rest of the id. If the id is like
+        `file:task:trial`, the task is the last part but one. Otherwise, it is the id.
         """
         if self.named_task:
             return self.named_task
@@ -59,7 +59,7 @@ class Run:
         return self.times[position] if self.times else 0.0
 
     def to_json(self) -> Json:
-        """Return the run as a line of a file has it, without empty fields."""
+        """Return the fields of the run's line in a file, without empty fields."""
         fields = {name: getattr(self, name) for name in _Line.model_fields if name != "task"}
         fields["task"] = self.named_task
         return {name: value for name, value in fields.items() if value}
@@ -87,7 +87,7 @@ def read_runs(paths: Iterable[Path], limit: int | None = None) -> list[Run]:
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield the files, and the files of runs in the folders.
+    """Yield the paths that are files, and the files of runs in those that are folders.
 
     Raise CommandError if a folder has no such file.
     """
@@ -170,7 +170,8 @@ class RunCompaction:
     """A compaction: the full history before it, the summary, and the messages after it.
 
     `session` is the id of the session's first run. `replaced` has the messages that the agent
-    replaced: of the history, those since the compaction before, after that one's summary.
+    replaced by the summary. If there was an earlier compaction, these are its summary and the
+    messages since.
     """
 
     session: str
@@ -184,51 +185,51 @@ class RunCompaction:
 def compactions_of(runs: Sequence[Run]) -> list[RunCompaction]:
     """Return the compactions between runs that continue each other (`Run.continues`).
 
-    A fork of a session has copies of earlier compactions; each counts once. A compaction without
-    later messages is left out.
+    A fork of a session has copies of earlier compactions. Each compaction is returned once. A
+    compaction without later messages is left out.
     """
     runs_by_id = {run.id: run for run in runs}
     full_histories: dict[str, list[Json]] = {}
-    sessions: dict[str, str] = {}
-    summaries_seen: set[str] = set()
+    session_ids: dict[str, str] = {}
+    summary_keys: set[str] = set()
     compactions: list[RunCompaction] = []
     for run in _in_order(runs, runs_by_id):
-        previous = full_histories.get(run.continues)
-        sessions[run.id] = run.id if previous is None else sessions[run.continues]
-        if previous is None:
-            full_histories[run.id] = run.messages
+        before = full_histories.get(run.continues)
+        if before is None:  # the run continues none of these runs
+            full_histories[run.id], session_ids[run.id] = run.messages, run.id
             continue
-        summary_end = _summary_end(run.messages, previous)
+        summary_end = _summary_end(run.messages, before)
         summary, after = run.messages[:summary_end], run.messages[summary_end:]
-        full_histories[run.id] = previous + after
+        full_histories[run.id] = before + after
+        session = session_ids[run.id] = session_ids[run.continues]
         summary_key = repr(summary)
-        if after and summary_key not in summaries_seen:
-            summaries_seen.add(summary_key)
-            session = sessions[run.id]
+        if after and summary_key not in summary_keys:
+            summary_keys.add(summary_key)
             replaced = runs_by_id[run.continues].messages
-            compactions.append(
-                RunCompaction(session, run.model, previous, replaced, summary, after)
-            )
+            compactions.append(RunCompaction(session, run.model, before, replaced, summary, after))
     return compactions
 
 
 def _in_order(runs: Sequence[Run], runs_by_id: Mapping[str, Run]) -> Iterator[Run]:
-    """Yield each run after the one that it continues. In a cycle, the first run continues none."""
+    """Yield each run after the run that it continues.
+
+    If runs continue each other in a circle, one of them is yielded before the run it continues.
+    """
     visited: set[str] = set()
     for run in runs:
-        chain: list[Run] = []
+        newest_first: list[Run] = []
         link: Run | None = run
         while link is not None and link.id not in visited:
             visited.add(link.id)
-            chain.append(link)
+            newest_first.append(link)
             link = runs_by_id.get(link.continues)
-        yield from reversed(chain)
+        yield from reversed(newest_first)
 
 
 def _summary_end(messages: Sequence[Json], before: Sequence[Json]) -> int:
-    """Return how many messages at the start are the summary and messages kept from `before`.
+    """Return how many messages at the start are the summary, or are kept from before it.
 
-    The first answer that is no copy of an answer in `before` is the agent's next one.
+    They end at the first answer that is no copy of a message in `before`: the agent's next answer.
     """
     contents_before = {_content_key(message) for message in before}
     for position, message in enumerate(messages):

@@ -44,24 +44,28 @@ class Turn:
 class Prompt:
     """The prompt that a case renders before one turn.
 
-    `tokens_full` and `tokens_rendered` do not include `tokens_unbudgeted`, which are those of the
-    system prompt and the current user message. `complete` has the positions of complete results,
-    `visible` those of results shown in any form, `positions` those of the `messages`. `usage` is of
-    the policy's own calls; `has_warning` means that its model was unavailable. `seconds` is the
-    time that rendering took, `budget` the call's budget in tokens.
+    `tokens_full` and `tokens_rendered` do not include `tokens_unbudgeted`.
     """
 
     tokens_full: int
     tokens_rendered: int
     tokens_unbudgeted: int
+    """The tokens of the system prompt and the current user message."""
     complete: frozenset[int]
+    """The positions of the results that the prompt shows complete."""
     messages: Sequence[Mapping[str, Any]]
     usage: Usage = NOTHING_USED
+    """The usage of the policy's own model and embedder."""
     has_warning: bool = False
+    """Whether the policy's model was unavailable."""
     seconds: float = 0.0
+    """The time that rendering took."""
     visible: frozenset[int] = frozenset()
+    """The positions of the results that the prompt shows in any form."""
     positions: Sequence[int] = ()
+    """The position in the history of each message."""
     budget: int = 0
+    """The budget of this call in tokens."""
 
 
 PromptCallback = Callable[[Case, Turn, Prompt], None]
@@ -70,27 +74,27 @@ PromptCallback = Callable[[Case, Turn, Prompt], None]
 
 @dataclass(slots=True)
 class LoopScore:
-    """The sums of a case's closed loop (docs/evaluation.md).
-
-    `steps` counts recorded model calls, `refetched` the repeated calls before them, and
-    `steps_with_misses` the steps that still missed a result. `bills` has the usage of all prompts
-    by every billing rule, `output` the tokens of all answers, `policy_usage` the usage of the
-    policy's own model and embedder.
-    """
+    """The sums of a case's closed loop (docs/evaluation.md)."""
 
     steps: int = 0
+    """The number of recorded model calls."""
     refetched: int = 0
+    """The number of tool calls that the agent repeated before the steps."""
     steps_with_misses: int = 0
+    """The number of steps that missed a result even after the repeated calls."""
     output: int = 0
+    """The tokens of all answers."""
     policy_usage: Usage = NOTHING_USED
+    """The usage of the policy's own model and embedder."""
     bills: dict[str, Usage] = field(default_factory=empty_bills)
+    """The usage of all prompts by every billing rule."""
 
     def plus(self, other: "LoopScore") -> "LoopScore":
         """Return the sums of both."""
         return LoopScore(**{each.name: _sum_of(self, other, each.name) for each in fields(self)})
 
     def to_json(self) -> dict[str, Any]:
-        """Return the sums as plain values. `without` counts the steps that missed a result."""
+        """Return the sums as plain values."""
         return {
             "steps": self.steps,
             "refetched": self.refetched,
@@ -112,38 +116,42 @@ SUMMED_FIELDS: Final = (
 
 @dataclass(slots=True)
 class CaseScore:
-    """The sums of one case. `seconds` is the time that rendering took.
-
-    `agent_usage` is of the agent's calls, `policy_usage` of the policy's own. `calls` has the
-    tokens of each prompt of one run, with unbudgeted tokens. `warned_calls` counts calls for which
-    the policy's model was unavailable, so that they say little of the policy. `bills` has the usage
-    of the prompts by every billing rule. `newest` counts the calls over budget that directly follow
-    tool results, because a call within its budget shows all results. `newest_complete` counts how
-    many of them show all the results that they follow complete.
-    """
+    """The sums of one case over the calls of one or more runs."""
 
     case: Case
     recall: RecallScore = field(default_factory=RecallScore)
     tokens_unbudgeted: int = 0
     agent_usage: Usage = NOTHING_USED
+    """The usage of the agent's calls, if each prompt's repeated beginning is cached."""
     policy_usage: Usage = NOTHING_USED
+    """The usage of the policy's own model and embedder."""
     calls: list[int] = field(default_factory=list)
+    """The tokens of each prompt of one run, with unbudgeted tokens."""
     warned_calls: int = 0
+    """The number of calls for which the policy's model was unavailable."""
     seconds: float = 0.0
+    """The time that rendering took."""
     bills: dict[str, Usage] = field(default_factory=empty_bills)
+    """The usage of the prompts by every billing rule."""
     newest: int = 0
+    """The number of calls over budget that directly follow tool results.
+
+    Calls within their budget do not count, because their prompts show all results.
+    """
     newest_complete: int = 0
+    """The number of calls in `newest` that show all the results that they follow complete."""
     loop: LoopScore | None = None
+    """The sums of the closed loop, if it was replayed."""
 
     def add(self, turn: Turn, prompt: Prompt, size: PromptSize, output: int) -> None:
         """Add one prompt of this size, scored against the results that its turn used.
 
         `output` is the tokens of the turn's answer.
         """
-        # `turn.newest` has the positions of the results returned since the previous call.
-        if turn.newest and prompt.tokens_full > prompt.budget:
+        is_over_budget = prompt.tokens_full > prompt.budget
+        if turn.newest and is_over_budget:
             self.newest += 1
-            self.newest_complete += turn.newest <= prompt.complete  # whether it is a subset
+            self.newest_complete += turn.newest.issubset(prompt.complete)
         self.recall.add_turn(turn.events, prompt.complete, prompt.messages)
         self.recall.add_invocation(prompt.tokens_full, prompt.tokens_rendered, prompt.budget)
         self.tokens_unbudgeted += prompt.tokens_unbudgeted
@@ -196,8 +204,8 @@ class RunScore:
     """The scores of one run under every case.
 
     `full` is the usage of the same calls with the full history, where each prompt continues the
-    previous one. `full_bills` is that usage under every billing rule. `recording` and `embedding`
-    are seconds spent once for all cases.
+    previous one. `full_calls` has the tokens of each of these prompts, and `full_bills` their usage
+    under every billing rule. `recording` and `embedding` are seconds spent once for all cases.
     """
 
     id: str
@@ -275,11 +283,10 @@ class Scorer:
 
 
 def score_of(run: Run, cases: list[CaseScore], prompts: Prompts) -> RunScore:
-    """Return the score of a run from those of its cases, with the usage of the full history.
+    """Return the score of a run from the scores of its cases, with the usage of the full history.
 
-    Each call's full history is that of the previous call and the messages since then. Of a history
-    that exceeds the model's window, only the first units within the window are billed, since no
-    agent sends more. `prompts` counts the tokens.
+    If a history exceeds the model's window, only the first units within the window are billed,
+    because no agent sends more. `prompts` counts the tokens.
     """
     full_usage, full_calls = NOTHING_USED, list[int]()
     billed_units, biller, window = list[Unit](), Biller(prompts), window_of(run.model)
@@ -287,11 +294,13 @@ def score_of(run: Run, cases: list[CaseScore], prompts: Prompts) -> RunScore:
     for position, message in enumerate(run.messages):
         if message["role"] != "assistant":
             continue
+        # The full history is that of the previous call, with the messages since then.
         new_units = prompts.units_of(run.messages[previous_position:position])
         tokens = previous_tokens + sum(unit.tokens for unit in new_units)
         output = prompts.tokens([message])
         full_usage = full_usage.plus(Usage.of_prompt(tokens, previous_tokens, output))
         full_calls.append(tokens)
+
         if window:
             new_units = prompts.first_units(new_units, window - previous_tokens)
         billed_units += new_units

@@ -1,7 +1,8 @@
 """Tracks the progress of tasks in other processes, so that a progress bar moves within a long one.
 
-A computation calls `let_requests_run` (engine.replay) at each of its small steps. A worker counts
-these calls in memory that all processes share; the parent reads the counts twice a second.
+A computation pauses at each of its small steps: it calls `let_requests_run` (engine.replay). A
+worker counts the pauses in memory that all processes share. The parent reads the counts twice a
+second.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from contextrender_bridge.engine.replay import pausing
 
 UPDATE_SECONDS: Final = 0.5
 PAUSES_PER_STEP: Final = 4.7
-"""The estimated pauses per step, for a closed loop. The pauses of finished tasks replace it."""
+"""The estimated pauses per step of a closed loop, until a task is finished."""
 MAX_UNFINISHED_SHARE: Final = 0.95
 """The largest share of an unfinished task that is shown as done."""
 
@@ -26,16 +27,16 @@ _COUNTS: MutableSequence[int] = []
 
 
 class TaskProgress:
-    """The finished steps of tasks.
-
-    `sizes` has the number of steps of each task. `advance` is called with the number of steps that
-    have finished since its last call.
-    """
+    """The finished steps of tasks."""
 
     def __init__(self, sizes: Sequence[int], advance: Callable[[int], None]) -> None:
-        """Start with no step finished. `counts` is shared with the worker processes."""
+        """Start with no step finished. `sizes` has the number of steps of each task.
+
+        `advance` is called with the number of steps that have finished since its last call.
+        """
         self._sizes = sizes
         self._advance = advance
+        # The number of pauses of each task, in memory that the worker processes share.
         self.counts: Any = multiprocessing.get_context("spawn").Array("q", len(sizes), lock=False)
         self._finished: set[int] = set()
         self._reported_steps = 0
@@ -48,20 +49,22 @@ class TaskProgress:
     def show(self) -> None:
         """Call `advance` with the number of steps finished since it was last called.
 
-        A task calls `let_requests_run`, a pause, several times in each step. The steps of running
-        tasks are estimated from their pauses and from the pauses per step of the finished tasks.
+        The steps of running tasks are estimated from their pauses, and from the pauses per step of
+        the finished tasks.
         """
-        finished_steps = sum(self._sizes[task] for task in self._finished)
+        steps_of_finished = sum(self._sizes[task] for task in self._finished)
         pauses = sum(self.counts[task] for task in self._finished)
-        rate = pauses / finished_steps if pauses and finished_steps else PAUSES_PER_STEP
-        running_steps = sum(
-            min(self.counts[task] / rate, MAX_UNFINISHED_SHARE * size)
+        has_measured_rate = pauses and steps_of_finished
+        pauses_per_step = pauses / steps_of_finished if has_measured_rate else PAUSES_PER_STEP
+        steps_of_running = sum(
+            min(self.counts[task] / pauses_per_step, MAX_UNFINISHED_SHARE * size)
             for task, size in enumerate(self._sizes)
             if task not in self._finished
         )
-        if (steps := int(finished_steps + running_steps) - self._reported_steps) > 0:
-            self._reported_steps += steps
-            self._advance(steps)
+        new_steps = int(steps_of_finished + steps_of_running) - self._reported_steps
+        if new_steps > 0:
+            self._reported_steps += new_steps
+            self._advance(new_steps)
 
     def periodic_updates(self) -> AbstractContextManager[None]:
         """Show the progress twice a second while the block runs."""
@@ -74,7 +77,7 @@ def start_counting(counts: MutableSequence[int]) -> None:
     _COUNTS = counts
 
 
-def count_pauses[R](task: int, work: Callable[..., R], *arguments: Any) -> R:
+def work_in_worker[R](task: int, work: Callable[..., R], *arguments: Any) -> R:
     """Do the work of a task in a worker process, and count its pauses for the progress bar."""
 
     def count() -> None:
@@ -89,7 +92,7 @@ def work_here[R](progress: TaskProgress, task: int, work: Callable[..., R], *arg
     last_update = time.monotonic()
 
     def count() -> None:
-        """Count a step of `task`, and show the progress if it was not shown for a while."""
+        """Count a pause of `task`, and show the progress if `UPDATE_SECONDS` have passed."""
         nonlocal last_update
         progress.counts[task] += 1
         if time.monotonic() - last_update > UPDATE_SECONDS:

@@ -48,7 +48,8 @@ class CaseOutcome:
         loop = figures[f"{rule}_loop"].value is not None
         calls_cost = figures[f"{rule}_calls"]
         cost = figures[f"{rule}_loop"] if loop else calls_cost
-        # A cost is a case's dollars as a multiple of the full prompts' dollars.
+        # Both figures are the cost of the recorded calls: in dollars, and as a share of the full
+        # history's dollars.
         full_dollars = (figures[f"{rule}_dollars"].value or 0.0) / (calls_cost.value or 1.0)
         return cls(
             case,
@@ -79,7 +80,10 @@ class CaseOutcome:
 
 @dataclass(slots=True, frozen=True)
 class RunLength:
-    """The tokens of a run's longest history, and each case's share of the full history's cost."""
+    """The tokens of a run's longest history, and its cost under each case.
+
+    A cost is a share of the full history's cost.
+    """
 
     tokens: int
     costs: Mapping[Case, float]
@@ -92,12 +96,13 @@ def run_lengths(scores: Sequence[RunScore], rule: str) -> list[RunLength]:
         price = price_under(rule, run.model)
         full_cost = cost_of(price, run.full_bills[rule], run.full.output)
         costs: dict[Case, float] = {}
-        for score in run.cases if full_cost else ():
+        for score in run.cases:
             if score.loop:
                 cost = cost_of(price, score.loop.bills[rule], score.loop.output)
             else:
                 cost = cost_of(price, score.bills[rule], score.agent_usage.output)
-            costs[score.case] = cost / full_cost
+            if full_cost:
+                costs[score.case] = cost / full_cost
         lengths.append(RunLength(max(run.full_calls, default=0), costs))
     return lengths
 
@@ -121,15 +126,16 @@ class Verdict:
     def pays_from(self) -> int | None:
         """The tokens of history from which on the recommended case saves; None if it never does.
 
-        This is the smallest length of a run such that, of all runs of at least this length, the
-        share `PAYING_SHARE` saves.
+        This is the length of the shortest run that saves and that enough longer runs resemble: of
+        all runs that are at least this long, at least `PAYING_SHARE` save.
         """
         if self.best is None:
             return None
         saving_count, shortest = 0, None
         longest_first = sorted(self.runs, key=lambda run: -run.tokens)
         for run_count, run in enumerate(longest_first, 1):
-            if run.costs.get(self.best.case, 1.0) > 1 - MIN_SAVING:
+            saves_enough = run.costs.get(self.best.case, 1.0) <= 1 - MIN_SAVING
+            if not saves_enough:
                 continue
             saving_count += 1
             if saving_count >= PAYING_SHARE * run_count:
@@ -138,19 +144,28 @@ class Verdict:
 
     @property
     def usually_pays_from(self) -> int:
-        """The tokens of history from which on ContextRender saved in earlier measurements.
+        """The tokens of history from which on the default saved in earlier measurements.
 
-        They were made with the models of the same provider (`base.worth`).
+        The measured models are of the same provider (`base.worth`).
         """
         return pays_from(self.rule, self.model)
 
     @property
+    def _longest_history(self) -> int:
+        """The tokens of the longest history of all runs."""
+        return max((run.tokens for run in self.runs), default=0)
+
+    @property
+    def _has_short_runs(self) -> bool:
+        """True if ContextRender usually does not pay for histories as short as these runs'."""
+        return bool(self.runs) and self._longest_history < self.usually_pays_from
+
+    @property
     def is_too_uncertain(self) -> bool:
-        """True if the runs are short, and the interval of the saving includes no saving at all."""
-        longest = max((run.tokens for run in self.runs), default=0)
+        """True if the runs are short, and the saving may be less than `MIN_SAVING`."""
         highest_cost = self.best.cost.high if self.best else None
-        is_short = bool(self.runs) and longest < self.usually_pays_from
-        return is_short and highest_cost is not None and highest_cost > 1 - MIN_SAVING
+        may_save_too_little = highest_cost is not None and highest_cost > 1 - MIN_SAVING
+        return self._has_short_runs and may_save_too_little
 
     @property
     def runs_that_long(self) -> int:
@@ -169,16 +184,15 @@ class Verdict:
         if self.best is not None:
             return self._saving_sentence(self.best, cache)
         default = _default(self.options)
-        longest = max((run.tokens for run in self.runs), default=0)
         budgets = [option.case.budget or START_BUDGET for option in self.options]
-        within_all_budgets = longest <= min(budgets, default=0)
-        # Without the default, other settings may save, unless every history is within all budgets.
-        is_length_the_reason = default is not None or within_all_budgets
-        if self.runs and is_length_the_reason and longest < self.usually_pays_from:
+        within_all_budgets = self._longest_history <= min(budgets, default=0)
+        # `usually_pays_from` was measured with the default. It says nothing of other settings,
+        # unless every history is within all their budgets.
+        if self._has_short_runs and (default is not None or within_all_budgets):
             return (
-                f"The longest history of these runs is {longest:,} tokens; under {cache}, "
-                f"ContextRender pays from about {self.usually_pays_from:,}. Do not use it for such "
-                "runs."
+                f"The longest history of these runs is {self._longest_history:,} tokens; under "
+                f"{cache}, ContextRender pays from about {self.usually_pays_from:,}. Do not use it "
+                "for such runs."
             )
         if default is not None and not default.rating.saves_enough:
             return (
@@ -263,9 +277,9 @@ def _refetch_note(option: CaseOutcome) -> str:
 
 
 def _complement(share: Estimate) -> Estimate:
-    """Return 1 minus a share. The upper end of its interval follows from the share's lower end."""
+    """Return 1 minus a share. The lower end of its interval follows from the share's upper end."""
     value, low, high = (
-        None if end is None else 1 - end for end in (share.value, share.high, share.low)
+        None if number is None else 1 - number for number in (share.value, share.high, share.low)
     )
     return Estimate(value, low, high)
 

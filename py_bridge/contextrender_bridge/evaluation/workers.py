@@ -19,9 +19,9 @@ from contextrender_bridge.evaluation.runs import Run
 from contextrender_bridge.evaluation.scores import RunScore
 from contextrender_bridge.evaluation.task_progress import (
     TaskProgress,
-    count_pauses,
     start_counting,
     work_here,
+    work_in_worker,
 )
 
 PLAIN_LINES = 5
@@ -42,7 +42,7 @@ def show_progress(description: str, total: int) -> Iterator[Callable[[int], None
 
 
 def _plain_progress(console: Console, description: str, total: int) -> Callable[[int], None]:
-    """Return a function that prints a line whenever another fifth of the steps is finished."""
+    """Return a function that prints at most `PLAIN_LINES` lines, at equal shares of the steps."""
     finished_steps = printed_lines = 0
 
     def advance(steps: int) -> None:
@@ -82,10 +82,10 @@ def run_tasks[R](
     sizes: Sequence[int],
     workers: int | None,
 ) -> list[R]:
-    """Return the results of `work` with every task's arguments, in order. Show a progress bar.
+    """Return the results of `work`, called with each task's arguments, in the tasks' order.
 
-    At most `workers` processes are used; None stands for one per processor. A single worker is this
-    process, which does the tasks in order. Several workers start with the largest task.
+    A progress bar is shown; `sizes` has the number of steps of each task. At most `workers`
+    processes are used; None stands for one per processor. A single worker is this process.
     """
     workers = min(workers or os.cpu_count() or 1, len(tasks))
     with show_progress(description, sum(sizes)) as advance:
@@ -114,8 +114,9 @@ def _run_in_processes[R](
         futures = _submit(pool, work, tasks, sizes)
         with task_progress.periodic_updates():
             for future in as_completed(futures):
-                results[futures[future]] = future.result()
-                task_progress.finish(futures[future])
+                number = futures[future]
+                results[number] = future.result()
+                task_progress.finish(number)
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
         for process in multiprocessing.active_children():
@@ -131,15 +132,13 @@ def _submit[R](
     tasks: Sequence[tuple[Any, ...]],
     sizes: Sequence[int],
 ) -> dict[Future[R], int]:
-    """Submit the tasks, the largest first. The workers ignore Ctrl-C; this process handles it.
-
-    Return the number of each future's task. `count_pauses` runs the work and counts its progress.
-    """
+    """Submit the tasks, the largest first. Return the number of each future's task."""
     largest_first = sorted(range(len(tasks)), key=lambda number: -sizes[number])
+    # Workers start at the first submission and inherit the handler: they ignore Ctrl-C.
     previous_handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         return {
-            pool.submit(count_pauses, number, work, *tasks[number]): number
+            pool.submit(work_in_worker, number, work, *tasks[number]): number
             for number in largest_first
         }
     finally:
