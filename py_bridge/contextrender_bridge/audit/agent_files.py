@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def agent_reader(path: Path) -> Reader | None:
                 return next((STORE_READERS[name] for name in STORE_READERS if name in tables), None)
         if not path.name.endswith((".jsonl", ".jsonl.zst")):
             return None
-        for _, line in zip(range(SNIFFED_LINES), lines_in(path), strict=False):
+        for line in islice(lines_in(path), SNIFFED_LINES):
             for value in json_values(line):
                 if reader := _reader_of(mapping(value)):
                     return reader

@@ -2,6 +2,7 @@
 
 A model call may be recorded several times: agents copy calls into forks, archives and new stores.
 Usage is therefore collected with keys, and `settle` counts calls with a common key once.
+Long because the copies of calls are found here, too.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ MAX_NAMED_FILES = 8
 
 @dataclass
 class UsageRecord:
-    """A record of one model call's usage, None if it cannot be read.
+    """A record of one model call's usage. `usage` is None if the file's counts cannot be read.
 
     Records with a common key are of the same call.
     """
@@ -53,15 +54,19 @@ class AuditInput:
     unreadable: list[str] = field(default_factory=list)
     _records: list[UsageRecord] = field(default_factory=list)
     _runs_with_usage: set[int] = field(default_factory=set)
+    """The `id()` of each run with a readable usage."""
 
     def files(self, folder: Path, *, is_session: Callable[[str], bool]) -> Iterator[Path]:
         """Yield each session file below a folder once. Links are followed."""
         visited: set[str] = set()
 
         def is_new(path: Path) -> bool:
-            visited_count = len(visited)
-            visited.add(os.path.realpath(path))
-            return len(visited) > visited_count
+            """Return whether a path is visited for the first time, through any link."""
+            real_path = os.path.realpath(path)
+            if real_path in visited:
+                return False
+            visited.add(real_path)
+            return True
 
         for parent, folders, names in os.walk(folder, followlinks=True, onerror=self._walk_error):
             folders[:] = sorted(name for name in folders if is_new(Path(parent, name)))
@@ -83,12 +88,12 @@ class AuditInput:
     @property
     def sentences(self) -> list[str]:
         """Sentences on unreadable files and lines and on calls without usage, if there are any."""
-        named_files = self.unreadable[:MAX_NAMED_FILES]
-        unnamed_count = len(self.unreadable) - len(named_files)
-        file_list = "; ".join(
-            [*named_files, *([f"and {unnamed_count:,} more"] if unnamed_count else [])]
-        )
-        sentences = [f"Could not be read to the end: {file_list}."] if named_files else []
+        sentences = []
+        if self.unreadable:
+            names = self.unreadable[:MAX_NAMED_FILES]
+            if (unnamed_count := len(self.unreadable) - MAX_NAMED_FILES) > 0:
+                names.append(f"and {unnamed_count:,} more")
+            sentences.append(f"Could not be read to the end: {'; '.join(names)}.")
         problems = [f"{self.counts[name]:,} {name}" for name in LINE_PROBLEMS if self.counts[name]]
         if problems:
             sentences.append(
@@ -151,7 +156,8 @@ class AuditInput:
         """Record a call's usage, None if it cannot be read.
 
         `time` is in Unix seconds, 0 if unknown. `resumed` means that the agent resumed the session
-        just before the call. Records that share one of their `keys` are of the same call.
+        just before the call. Records that share one of their `keys` are of the same call. Empty
+        keys are ignored.
         """
         call_keys = tuple(filter(None, (keys,) if isinstance(keys, str) else keys))
         if usage is not None:
@@ -169,28 +175,19 @@ class AuditInput:
     def settle(self) -> AuditInput:
         """Assign each call's usage to one run, and remove runs that are copies of others.
 
-        Of the records of one call, only the one with the most tokens is used. Return this input.
+        Return this input.
         """
-        call_by_key = _calls_by_key(self._records)
-
-        def call_of(record: UsageRecord) -> str:
-            return call_by_key[record.keys[0]]  # All keys of a record have the same call.
-
-        largest_records: dict[str, UsageRecord] = {}
-        for record in self._records:
-            call = call_of(record)
-            largest = largest_records.setdefault(call, record)
-            if _total_tokens(record.usage) > _total_tokens(largest.usage):
-                largest_records[call] = record
-        without_usage = [record for record in largest_records.values() if record.usage is None]
+        originals = _original_records(self._records)
+        without_usage = [record for record in originals if record.usage is None]
         self.counts[CALLS_WITHOUT_USAGE] = len(without_usage)
+
         # A run that resumes another one begins with copies of its calls. So the first call after a
         # copy is the first after the resume.
+        original_ids = {id(record) for record in originals}
         runs_after_copy: set[int] = set()
         for record in self._records:
-            is_copy = largest_records[call_of(record)] is not record
-            if not is_copy:
-                _assign_usage(record, is_resumed=id(record.run) in runs_after_copy)
+            if id(record) in original_ids:
+                _assign_usage(record, is_first_after_copy=id(record.run) in runs_after_copy)
                 runs_after_copy.discard(id(record.run))
             else:
                 runs_after_copy.add(id(record.run))
@@ -199,14 +196,27 @@ class AuditInput:
         return self
 
 
+def _original_records(records: list[UsageRecord]) -> list[UsageRecord]:
+    """Return one record of each call: the first of those with the most tokens."""
+    call_by_key = _calls_by_key(records)
+    originals: dict[str, UsageRecord] = {}
+    for record in records:
+        call = call_by_key[record.keys[0]]  # all keys of a record are of the same call
+        original = originals.setdefault(call, record)
+        if _total_tokens(record.usage) > _total_tokens(original.usage):
+            originals[call] = record
+    return list(originals.values())
+
+
 def _calls_by_key(records: list[UsageRecord]) -> dict[str, str]:
-    """Return the name of its call for each key. All keys of one record have the same name.
+    """Return for each key a name of its call. All keys of the same call have the same name.
 
     A record without keys first gets a key of its own.
     """
+    # Each call is a tree of keys (union-find), and its name is the key at the root.
     parents: dict[str, str] = {}
 
-    def call_of(key: str) -> str:  # the root of the key's tree (union-find)
+    def call_of(key: str) -> str:
         while parents.setdefault(key, key) != key:
             key = parents[key]
         return key
@@ -218,12 +228,12 @@ def _calls_by_key(records: list[UsageRecord]) -> dict[str, str]:
     return {key: call_of(key) for key in parents}
 
 
-def _assign_usage(record: UsageRecord, *, is_resumed: bool) -> None:
-    """Add a record's usage to its run, with the call's time, and mark the call if it is resumed."""
-    run, number = record.run, len(record.run.usage)
+def _assign_usage(record: UsageRecord, *, is_first_after_copy: bool) -> None:
+    """Add a record's usage to its run, with the call's time and whether it follows a resume."""
     if record.usage is None:
         return
-    if is_resumed or record.resumed:
+    run, number = record.run, len(record.run.usage)
+    if is_first_after_copy or record.resumed:
         run.resumed.add(number)
     if record.time:
         run.billed_at[number] = record.time
@@ -232,13 +242,13 @@ def _assign_usage(record: UsageRecord, *, is_resumed: bool) -> None:
 
 
 def _without_copies(runs: list[RecordedRun]) -> list[RecordedRun]:
-    """Return the runs without those that have no usage and are shorter copies of another run."""
-    longest: dict[tuple[str, str], RecordedRun] = {}
+    """Return the runs that have usage, and of the runs with the same id also the longest one."""
+    longest_runs: dict[tuple[str, str], RecordedRun] = {}
     for run in runs:
-        key = run.source, run.id
-        if key not in longest or len(run.messages) > len(longest[key].messages):
-            longest[key] = run
-    return [run for run in runs if run.usage or longest[run.source, run.id] is run]
+        longest = longest_runs.setdefault((run.source, run.id), run)
+        if len(run.messages) > len(longest.messages):
+            longest_runs[run.source, run.id] = run
+    return [run for run in runs if run.usage or longest_runs[run.source, run.id] is run]
 
 
 def _total_tokens(usage: Usage | None) -> int:

@@ -46,8 +46,8 @@ ATTACHMENT_TEXT_FIELDS = frozenset({"content", "planContent", "snippet", "text"}
 class Entry:
     """A message of the API, joined from its records. Only an answer has `usage`.
 
-    `answer` identifies the answer across all files. `is_resumed` means that the agent resumed the
-    session just before it.
+    `answer` is a key that identifies the answer across all files. `is_resumed` means that the agent
+    resumed the session just before this message.
     """
 
     role: str
@@ -79,14 +79,14 @@ class _Session:
         """Prepare to read the file `path`, and to add its runs to `audit_input`."""
         self._path, self._audit_input = path, audit_input
         self._entries: list[Entry] = []
-        self._by_id: dict[str, Entry] = {}
-        """The newest answer with each id."""
+        # Answers that may still be continued, by the message's id and, if recorded, the request's.
+        self._open_answers: dict[str, Entry] = {}
         self._run = RecordedRun(f"{path.stem}#1", SOURCE, path.stem)
         self._resuming = False
+        # The files that were reattached after the last compaction; None after the next answer.
         self._reattached: list[Entry] | None = None
-        """The files that were reattached after the last compaction; None after the next answer."""
+        # The texts of the files that were read last before the last compaction.
         self._newest_files: list[str] = []
-        """The files that were read last before the last compaction."""
 
     def read(self) -> None:
         """Read the records and add the runs."""
@@ -111,17 +111,18 @@ class _Session:
             if entry.blocks:
                 message = {"role": entry.role, "content": entry.blocks}
                 self._run.add("messages", message, entry.time)
-        for entry in (entry for entry in self._entries if entry.role == "assistant"):
-            self._audit_input.add_usage(
-                self._run, entry.answer, entry.usage, entry.time, resumed=entry.is_resumed
-            )
+            if entry.role == "assistant":
+                self._audit_input.add_usage(
+                    self._run, entry.answer, entry.usage, entry.time, resumed=entry.is_resumed
+                )
         self._audit_input.add_run(self._run)
+
         self._run = self._run.next_after_compaction()
         self._reattached, self._newest_files = [], _newest_files(self._entries)
         self._entries = [entry for entry in self._entries if preserved & set(entry.uuids)]
         for entry in self._entries:
-            entry.usage = None
-        self._by_id = {}
+            entry.usage = None  # the run before the compaction has it
+        self._open_answers = {}
 
     def _read_message(self, record: Json, role: str) -> None:
         """Add a record's blocks and usage to the entry of its message.
@@ -144,37 +145,35 @@ class _Session:
         entry.uuids.append(str(record.get("uuid") or ""))
         entry.blocks += [b for b in blocks if isinstance(b, dict) and b not in entry.blocks]
         if usage is not None:
-            if self._resuming:
-                entry.is_resumed, self._resuming = True, False
+            entry.is_resumed, self._resuming = entry.is_resumed or self._resuming, False
             if entry.usage is None or usage.prompt or usage.output:
                 entry.usage = usage
-        is_users_own = any(mapping(block).get("type") != "tool_result" for block in blocks)
-        if role == "user" and is_users_own:
+        has_users_text = any(mapping(block).get("type") != "tool_result" for block in blocks)
+        if role == "user" and has_users_text:
             # The records of an answer have no user's message between them. So close the answers
             # that only their message's id identifies, because a gateway may use an id again.
-            self._by_id = {key: e for key, e in self._by_id.items() if REQUEST_MARK in key}
+            answers = self._open_answers.items()
+            self._open_answers = {key: answer for key, answer in answers if REQUEST_MARK in key}
 
     def _entry(self, record: Json, role: str, id: str, usage: Usage | None) -> Entry:
         """Return the entry of the answer that a record belongs to, or a new entry.
 
-        Some gateways give all answers the same id, so the request's id is compared, too. Without a
-        request's id, a record continues the answer with its id only if both prompts have equally
-        many tokens. `_read_message` closes such an answer at the user's next message.
-
-        An entry's `answer` must be unique in all files. Without a request's id, the id of its first
-        record is added to it.
+        Some gateways give all answers the same message `id`, so the request's id is compared, too.
+        Without a request's id, a record continues the answer with its `id` only if both prompts
+        have equally many tokens. `_read_message` closes such an answer at the user's next message.
         """
         time = second_of(record.get("timestamp"))
         uuid, request = str(record.get("uuid") or ""), str(record.get("requestId") or "")
         key = f"{id}{REQUEST_MARK}{request}" if request else id
-        answer_so_far = self._by_id.get(key) if role == "assistant" and id else None
+        answer_so_far = self._open_answers.get(key) if role == "assistant" and id else None
         if answer_so_far and (request or _is_same_prompt(answer_so_far.usage, usage)):
             return answer_so_far
+        # Without a request's id, the id of the first record makes the key unique in all files.
         answer_key = key if request else f"{id}{REQUEST_MARK * 2}{uuid or digest(record)}"
         entry = Entry(role, time, answer_key)
         self._entries.append(entry)
         if role == "assistant" and id:
-            self._by_id[key] = entry
+            self._open_answers[key] = entry
         return entry
 
     def _read_attachment(self, record: Json) -> None:
@@ -214,34 +213,34 @@ def attached_text(value: object) -> str:
         return "\n".join(filter(None, map(attached_text, value)))
     texts = []
     for name, inner in mapping(value).items():
-        if isinstance(inner, str):
-            texts += [inner] if name in ATTACHMENT_TEXT_FIELDS else []
-        else:
+        if not isinstance(inner, str):
             texts.append(attached_text(inner))
+        elif name in ATTACHMENT_TEXT_FIELDS:
+            texts.append(inner)
     return "\n".join(filter(None, texts))
 
 
 def _newest_files(entries: Sequence[Entry]) -> list[str]:
     """Return the files that were read last, in the form in which Claude Code reattaches them."""
-    paths: dict[str, str] = {}
-    files: dict[str, str] = {}
+    path_by_call: dict[str, str] = {}
+    text_by_path: dict[str, str] = {}  # the file that was read last is the last item
     for block in (block for entry in entries for block in entry.blocks):
         if block.get("type") == "tool_use" and block.get("name") == "Read":
             path = mapping(block.get("input")).get("file_path")
-            paths[str(block.get("id"))] = str(path or "")
-        elif path := paths.get(str(block.get("tool_use_id"))):
+            path_by_call[str(block.get("id"))] = str(path or "")
+        elif path := path_by_call.get(str(block.get("tool_use_id"))):
             content = block.get("content")
-            files.pop(path, None)
-            files[path] = content if isinstance(content, str) else attached_text(content)
-    return [
-        f"{path}\n{text[:REATTACHED_CHARS]}"
-        for path, text in list(files.items())[-REATTACHED_FILES:]
-    ]
+            text_by_path.pop(path, None)
+            text_by_path[path] = content if isinstance(content, str) else attached_text(content)
+    newest = list(text_by_path.items())[-REATTACHED_FILES:]
+    return [f"{path}\n{text[:REATTACHED_CHARS]}" for path, text in newest]
 
 
 def _is_same_prompt(usage: Usage | None, other: Usage | None) -> bool:
     """Return whether two prompts have equally many tokens, or one of them is not counted."""
-    return not (usage and other and usage.prompt and other.prompt) or usage.prompt == other.prompt
+    if not (usage and other and usage.prompt and other.prompt):
+        return True
+    return usage.prompt == other.prompt
 
 
 def _preserved(record: Json) -> Iterator[str]:

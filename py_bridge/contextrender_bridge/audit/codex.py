@@ -30,10 +30,10 @@ COPY_SECONDS = 5.0
 
 @dataclass
 class CallCount:
-    """A record of one model call's token counts.
+    """The token counts of one model call, as one record in a file has them.
 
-    `figures` are the response's id and all counts, which are equal in every copy of the record.
-    Records with the same `key` are of one call.
+    `figures` is a text with the response's id and all counts. It is equal in every copy of the
+    record. Records with the same `key` are of one call.
     """
 
     run: RecordedRun
@@ -75,19 +75,21 @@ def read_codex(home: Path, audit_input: AuditInput) -> None:
 def read_rollouts(paths: Sequence[Path], audit_input: AuditInput) -> None:
     """Read session files, of which some may be copies or forks of others.
 
-    Parents are read before their forks. The usage that a file copied from another one gets the keys
-    of the original, so that each call is counted once.
+    Parents are read before their forks. If a file copied token counts from another file, these get
+    the keys of the originals, so that each call is counted once.
     """
-    rollouts = [_read(path, audit_input) for path in paths]
-    counts_by_id: dict[str, list[CallCount]] = {}
+    rollouts = [_RolloutReader(path, audit_input).read() for path in paths]
+    counts_by_session: dict[str, list[CallCount]] = {}
     for rollout in _parents_first(rollouts):
-        originals = counts_by_id.get(rollout.id) or counts_by_id.get(rollout.parent) or []
-        _set_keys(rollout, originals, is_same_session=rollout.id in counts_by_id)
-        if len(rollout.counts) > len(counts_by_id.get(rollout.id, ())):
-            counts_by_id[rollout.id] = rollout.counts
-        if rollout.parent and rollout.parent not in counts_by_id:
+        is_same_session = rollout.id in counts_by_session
+        earlier_counts = counts_by_session.get(rollout.id, [])
+        originals = earlier_counts or counts_by_session.get(rollout.parent, [])
+        _set_keys(rollout, originals, is_same_session=is_same_session)
+        if len(rollout.counts) > len(earlier_counts):
+            counts_by_session[rollout.id] = rollout.counts
+        if rollout.parent and rollout.parent not in counts_by_session:
             # The parent's file no longer exists: use the part that this fork copied from it.
-            counts_by_id[rollout.parent] = [
+            counts_by_session[rollout.parent] = [
                 count for count in rollout.counts if _is_early(count, rollout)
             ]
         for count in rollout.counts:
@@ -101,42 +103,42 @@ def _is_rollout(name: str) -> bool:
 
 
 def _parents_first(rollouts: Sequence[Rollout]) -> list[Rollout]:
-    """Return the files, each after its parent's, and a session's longest file first."""
-    by_id: dict[str, list[Rollout]] = {}
+    """Return the files, each after the files of its parent. A session's longest file comes first.
+
+    If a session is its own ancestor, the order of these sessions is arbitrary.
+    """
+    by_session: dict[str, list[Rollout]] = {}
     for rollout in sorted(rollouts, key=lambda rollout: (-len(rollout.counts), str(rollout.path))):
-        by_id.setdefault(rollout.id, []).append(rollout)
+        by_session.setdefault(rollout.id, []).append(rollout)
     ordered: dict[str, list[Rollout]] = {}
 
-    def add(id: str, children: tuple[str, ...]) -> None:
-        """Add the files of the session `id` to `ordered`, after those of its parents.
-
-        `children` are the sessions that led to `id`. A session among them is its own ancestor.
-        """
-        is_cycle = id in children
-        if id in ordered or is_cycle or id not in by_id:
+    def add(session: str, descendants: tuple[str, ...]) -> None:
+        """Add the files of a session to `ordered`, after those of its ancestors."""
+        is_own_ancestor = session in descendants
+        if session in ordered or is_own_ancestor or session not in by_session:
             return
-        for rollout in by_id[id]:
-            add(rollout.parent, (*children, id))
-        ordered[id] = by_id[id]
+        for rollout in by_session[session]:
+            add(rollout.parent, (*descendants, session))
+        ordered[session] = by_session[session]
 
-    for id in sorted(by_id):
-        add(id, ())
+    for session in sorted(by_session):
+        add(session, ())
     return [rollout for files in ordered.values() for rollout in files]
 
 
 def _set_keys(rollout: Rollout, originals: Sequence[CallCount], *, is_same_session: bool) -> None:
-    """Give each count a key. The first counts, as far as they are copies, get the originals' keys.
+    """Give each count a key. As long as a count is a copy, it gets the original's key.
 
     The originals are from another file of the same session, or from the parent's file.
     """
-    copied = 0
+    copied_count = 0
     for original, count in zip(originals, rollout.counts, strict=False):
         has_copied_time = count.time == original.time or _is_early(count, rollout)
         if original.figures != count.figures or not (is_same_session or has_copied_time):
             break
         count.key = original.key
-        copied += 1
-    for number, count in enumerate(rollout.counts[copied:], copied):
+        copied_count += 1
+    for number, count in enumerate(rollout.counts[copied_count:], copied_count):
         count.key = f"codex {rollout.path} {number}"
 
 
@@ -146,75 +148,99 @@ def _is_early(count: CallCount, rollout: Rollout) -> bool:
     A fork's file begins with copies of its parent's records, which have the time of the copying. If
     a time is unknown, the count may be a copy.
     """
-    return not (count.time and rollout.started) or count.time - rollout.started <= COPY_SECONDS
+    has_times = count.time and rollout.started
+    return not has_times or count.time - rollout.started <= COPY_SECONDS
 
 
-def _read(path: Path, audit_input: AuditInput) -> Rollout:
-    """Return a session file's runs and counts, without the counts that it copies from its parent.
+class _RolloutReader:
+    """The state of reading one session file, record by record."""
 
-    A file may have both usage records and token counts of the same calls. After its first usage
-    record, token counts are ignored.
-    """
-    stem = path.name.split(".jsonl")[0]
-    rollout = Rollout(path, stem)
-    model, tier = "", ""
-    copied_records, has_usage_records = 0, False
-    seen_figures: set[str] = set()
-    run = RecordedRun(f"{stem}#1", SOURCE, stem)
-    tool_items: Counter[str] = Counter()
-    for ordinal, record in enumerate(audit_input.lines(path), 1):
+    def __init__(self, path: Path, audit_input: AuditInput) -> None:
+        """Prepare to read the file `path`. Lines are counted in `audit_input`."""
+        stem = path.name.split(".jsonl")[0]
+        self._audit_input = audit_input
+        self._rollout = Rollout(path, stem)
+        self._run = RecordedRun(f"{stem}#1", SOURCE, stem)
+        self._model = self._tier = ""
+        # The number of first records that are copies of the parent's, if the file has it.
+        self._copied_records = 0
+        self._has_usage_records = False
+        self._seen_figures: set[str] = set()
+        # The items of the current call, by their type.
+        self._tool_items: Counter[str] = Counter()
+
+    def read(self) -> Rollout:
+        """Return the file's runs and counts, without the counts that it copies from its parent."""
+        for number, record in enumerate(self._audit_input.lines(self._rollout.path), 1):
+            self._read_record(record, is_copy=number <= self._copied_records)
+        self._rollout.runs.append(self._run)
+        return self._rollout
+
+    def _read_record(self, record: Json, *, is_copy: bool) -> None:
+        """Read one record. `is_copy` means that it is known to be copied from the parent's file."""
         kind, payload = record.get("type"), dict(mapping(record.get("payload")))
         time = second_of(record.get("timestamp"))
         if kind == "session_meta":
-            copied_records = _read_meta(rollout, payload, time) or copied_records
+            self._read_header(payload, time)
         elif kind == "turn_context":
-            model = str(payload.get("model") or model)
-            tier = str(payload.get("service_tier") or "")
+            self._model = str(payload.get("model") or self._model)
+            self._tier = str(payload.get("service_tier") or "")
         elif kind == "response_item":
-            run.add("responses", payload, time)
-            tool_items.update(tool_items_in({"output": [payload]}))
+            self._run.add("responses", payload, time)
+            self._tool_items.update(tool_items_in({"output": [payload]}))
         elif kind == "compacted":
-            rollout.runs.append(run)
-            run = run.next_after_compaction()
-            _add_compacted(run, payload, time)
+            self._rollout.runs.append(self._run)
+            self._run = self._run.next_after_compaction()
+            _add_compacted(self._run, payload, time)
         elif kind == "token_usage_record" or payload.get("type") == "token_usage_record":
-            has_usage_records = True
-            if ordinal > copied_records:
-                rollout.counts.append(_read_count(run, payload, model, tier, time, tool_items))
-            tool_items.clear()
+            self._has_usage_records = True
+            count = self._read_count(payload, time)
+            if not is_copy:
+                self._rollout.counts.append(count)
         elif kind == "event_msg":
-            is_count = payload.get("type") == "token_count" and not has_usage_records
+            # Usage records have the same counts, so token counts after one of them are ignored.
             # Without `info`, the event has only the account's rate limits.
-            is_count = is_count and payload.get("info", payload) is not None
-            if is_count and ordinal > copied_records:
-                count = _read_count(run, payload, model, tier, time, tool_items)
-                if count.figures not in seen_figures:  # a repeated count is of no new call
-                    rollout.counts.append(count)
-                seen_figures.add(count.figures)
-            if is_count:
-                tool_items.clear()
+            is_token_count = payload.get("type") == "token_count" and not self._has_usage_records
+            if is_token_count and payload.get("info", payload) is not None:
+                count = self._read_count(payload, time)
+                is_repeated = count.figures in self._seen_figures  # then it is of no new call
+                if not is_copy and not is_repeated:
+                    self._rollout.counts.append(count)
+                    self._seen_figures.add(count.figures)
         elif kind not in SKIPPED:
-            audit_input.count_unknown()
-    rollout.runs.append(run)
-    return rollout
+            self._audit_input.count_unknown()
 
+    def _read_header(self, payload: Json, time: float) -> None:
+        """Read a header: the file's own, or the parent's, whose copy older forks have after it."""
+        id, rollout = str(payload.get("id") or ""), self._rollout
+        is_own_header = not rollout.started and not rollout.parent
+        if is_own_header:
+            rollout.id = id or rollout.id
+            rollout.parent = str(payload.get("forked_from_id") or "")
+            rollout.started = time
+            copied_records = payload.get("subagent_history_start_ordinal")
+            if isinstance(copied_records, int):
+                self._copied_records = copied_records
+        elif id and id != rollout.id:
+            rollout.parent = rollout.parent or id
 
-def _read_meta(rollout: Rollout, payload: Json, time: float) -> int:
-    """Read a file's own header, or the copy of its parent's header that older forks have after it.
+    def _read_count(self, payload: Mapping[str, object], time: float) -> CallCount:
+        """Return the token counts of a record, which ends the current call.
 
-    Return the number of records that are copies of the parent's; 0 if the header does not have it.
-    """
-    id = str(payload.get("id") or "")
-    is_first_header = not rollout.started and not rollout.parent
-    if is_first_header:
-        rollout.id = id or rollout.id
-        rollout.parent = str(payload.get("forked_from_id") or "")
-        rollout.started = time
-        start = payload.get("subagent_history_start_ordinal")
-        return start if isinstance(start, int) else 0
-    if id and id != rollout.id:  # the copy of the parent's header
-        rollout.parent = rollout.parent or id
-    return 0
+        If the record does not name its model and service tier, the current ones are used.
+        """
+        info = mapping(payload.get("info")) or payload
+        call_usage = mapping(info.get("last_token_usage") or info.get("usage") or info)
+        usage = usage_of(str(info.get("model") or self._model), call_usage)
+        if usage is not None:
+            tier = str(info.get("service_tier") or self._tier)
+            rate_fields = {"service_tier": tier, TOOL_ITEMS: dict(self._tool_items)}
+            usage = replace(usage, model=add_rates(usage.model, usage.prompt, rate_fields))
+        session_usage = mapping(info.get("total_token_usage"))
+        id = str(payload.get("response_id") or info.get("response_id") or "")
+        figures = f"{id} {sorted(session_usage.items())} {sorted(call_usage.items())}"
+        self._tool_items.clear()
+        return CallCount(self._run, usage, figures, time)
 
 
 def _add_compacted(run: RecordedRun, payload: Json, time: float) -> None:
@@ -232,38 +258,10 @@ def _is_summary(item: object) -> bool:
     """Return whether an item of the history after a compaction has the summary as text."""
     fields = mapping(item)
     if fields.get("type") in ("compaction", "compaction_summary", "context_compaction"):
-        return False
+        return False  # it is encrypted
     texts = [str(mapping(part).get("text") or "") for part in items(fields.get("content"))]
     return any(SUMMARY_HEAD in text for text in texts)
 
 
 SUMMARY_HEAD = "produced a summary of its thinking process"
 """Words in the message that has Codex's summary."""
-
-
-def _read_count(
-    run: RecordedRun,
-    payload: Mapping[str, object],
-    model: str,
-    tier: str,
-    time: float,
-    tool_items: Mapping[str, int],
-) -> CallCount:
-    """Return the token counts of a record.
-
-    `model` and `tier` are used if the record does not name its own. `tool_items` counts the items
-    of the call by their type.
-    """
-    info = mapping(payload.get("info")) or payload
-    call_usage = mapping(info.get("last_token_usage") or info.get("usage") or info)
-    name = str(info.get("model") or model)
-    usage = usage_of(name, call_usage)
-    if usage is not None:
-        tier = str(info.get("service_tier") or tier)
-        rate_fields = {"service_tier": tier, TOOL_ITEMS: dict(tool_items)}
-        usage = replace(usage, model=add_rates(usage.model, usage.prompt, rate_fields))
-    session_usage = mapping(info.get("total_token_usage"))
-    id = str(payload.get("response_id") or info.get("response_id") or "")
-    # A text by which copies of the record are recognised.
-    figures = f"{id} {sorted(session_usage.items())} {sorted(call_usage.items())}"
-    return CallCount(run, usage, figures, time)

@@ -128,7 +128,8 @@ def homes() -> dict[str, list[Path]]:
 
     config = Path(variables.get("XDG_CONFIG_HOME") or home / ".config")
     data = Path(variables.get("XDG_DATA_HOME") or home / ".local" / "share")
-    earlier = [home / name for name in (".clawdbot", ".moltbot")]
+    openclaws_earlier_names = (".clawdbot", ".moltbot")
+    earlier = [home / name for name in openclaws_earlier_names]
     return {
         "claude": folders("CLAUDE_CONFIG_DIR", home / ".claude", config / "claude"),
         "codex": folders("CODEX_HOME", home / ".codex"),

@@ -101,13 +101,18 @@ def _contents(path: Path, audit_input: AuditInput) -> bytes:
 class _RequestRun:
     """A run made of logged requests, with the usage of its calls.
 
-    `prompt_messages` is the number of messages in the last request. The run's later messages are
-    the answer to it.
+    `prompt_length` is the number of messages in the last request. The run's later messages are the
+    answer to this request.
     """
 
     run: RecordedRun
-    prompt_messages: int
+    prompt_length: int
     usage: list[Usage]
+
+    @property
+    def prompt(self) -> list[Json]:
+        """The messages of the last request."""
+        return self.run.messages[: self.prompt_length]
 
 
 def _add_request(runs: list[_RequestRun], request_run: _RequestRun) -> None:
@@ -115,13 +120,9 @@ def _add_request(runs: list[_RequestRun], request_run: _RequestRun) -> None:
 
     A log has one request for each call, and each request repeats the messages before it.
     """
-    prompt = request_run.run.messages[: request_run.prompt_messages]
     for earlier in reversed(runs[-PARALLEL_RUNS:]):
         is_same_model = earlier.run.model == request_run.run.model
-        if (
-            is_same_model
-            and prompt[: earlier.prompt_messages] == earlier.run.messages[: earlier.prompt_messages]
-        ):
+        if is_same_model and request_run.prompt[: earlier.prompt_length] == earlier.prompt:
             request_run.usage = [*earlier.usage, *request_run.usage]
             runs.remove(earlier)
             break
@@ -129,18 +130,15 @@ def _add_request(runs: list[_RequestRun], request_run: _RequestRun) -> None:
 
 
 def _read_export(value: Json, audit_input: AuditInput) -> None:
-    """Read a session that `contextrender export` wrote, each branch as a run.
-
-    A branch without a fork position begins after a compaction by the agent, so it continues the
-    previous run.
-    """
+    """Read a session that `contextrender export` wrote, each branch as a run."""
     session, runs = str(value.get("session")), list[RecordedRun]()
-    for number, branch in enumerate(map(mapping, items(value.get("branches")))):
-        parent, fork = branch.get("parent"), count_of(branch.get("fork_position"))
-        run = RecordedRun(f"{session}#{number + 1}", "ContextRender", session)
-        if fork and isinstance(parent, int) and 0 <= parent < len(runs):
-            run.messages = list(runs[parent].messages[:fork])
+    for number, branch in enumerate(map(mapping, items(value.get("branches"))), 1):
+        parent, fork_position = branch.get("parent"), count_of(branch.get("fork_position"))
+        run = RecordedRun(f"{session}#{number}", "ContextRender", session)
+        if fork_position and isinstance(parent, int) and 0 <= parent < len(runs):
+            run.messages = list(runs[parent].messages[:fork_position])
         elif runs:
+            # A branch that is no fork begins after a compaction by the agent.
             run.continues = runs[-1].id
         run.messages += [dict(mapping(message)) for message in items(branch.get("messages"))]
         runs.append(run)
@@ -150,7 +148,7 @@ def _read_export(value: Json, audit_input: AuditInput) -> None:
 
 
 def _single_value(raw: bytes) -> Any:
-    """Return the file parsed as one JSON value. Invalid UTF-8 is replaced."""
+    """Return the value of a file that is one JSON value. Invalid UTF-8 is replaced."""
     try:
         return json.loads(raw)
     except UnicodeDecodeError:
@@ -178,11 +176,11 @@ def _objects(raw: bytes, audit_input: AuditInput) -> Iterator[Json]:
 def _run_of_request(value: Json, name: str) -> _RequestRun | None:
     """Return the run of a logged request; None if `value` is not a request.
 
-    The messages of the response, if it was logged, follow those of the request.
+    `value` is a request itself, or an object with a `request` and perhaps a `response`. The run has
+    the messages of the request, and then those of the response.
     """
-    request = (
-        value if "messages" in value or "input" in value else dict(mapping(value.get("request")))
-    )
+    is_request_itself = "messages" in value or "input" in value
+    request = value if is_request_itself else dict(mapping(value.get("request")))
     model = str(request.get("model") or value.get("model") or "")
     task = str(value.get("task") or value.get("id") or name)
     run = RecordedRun(str(value.get("id") or name), str(value.get("source") or "file"), task, model)
@@ -193,11 +191,11 @@ def _run_of_request(value: Json, name: str) -> _RequestRun | None:
             run.add("responses", item)
     else:
         return None
-    prompt_messages = len(run.messages)
-    _add_response(run, mapping(value.get("response")))
-    usage_fields = mapping(mapping(value.get("response")).get("usage") or value.get("usage"))
-    usage = usage_of(run.model, usage_fields)
-    return _RequestRun(run, prompt_messages, [usage] if usage else [])
+    prompt_length = len(run.messages)
+    response = mapping(value.get("response"))
+    _add_response(run, response)
+    usage = usage_of(run.model, mapping(response.get("usage") or value.get("usage")))
+    return _RequestRun(run, prompt_length, [usage] if usage else [])
 
 
 def _add_messages(run: RecordedRun, request: Json) -> None:

@@ -11,6 +11,7 @@ import json
 import sqlite3
 from collections.abc import Iterator, Mapping
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,8 @@ def read_hermes(home: Path, audit_input: AuditInput) -> None:
 def read_hermes_store(path: Path, audit_input: AuditInput) -> None:
     """Read the sessions of one store.
 
-    The usage of a session is added to its first run. A session without stored messages becomes a
-    run that has only usage.
+    The store has the usage of a session as a whole: it is added to the session's first run. A
+    session without stored messages becomes a run that has only usage.
     """
     audit_input.counts["files"] += 1
     tables = audit_input.tables(path)
@@ -65,11 +66,10 @@ def read_hermes_store(path: Path, audit_input: AuditInput) -> None:
     usage_by_session = _usage(path, query, audit_input)
     runs = {run.id: run for run in _runs(path, audit_input)}
     for run in runs.values():
-        # The usage of a session covers its compacted run, too: count it with the first one only.
-        for usage in usage_by_session.pop(run.task, ()):
+        for usage in usage_by_session.pop(run.task, ()):  # the session's later run gets none
             audit_input.add_usage(run, f"hermes {run.task} {usage}", usage)
         audit_input.add_run(run)
-    for session, usages in usage_by_session.items():  # only the usage of these is stored
+    for session, usages in usage_by_session.items():  # the sessions without stored messages
         run = RecordedRun(f"{session}#1", SOURCE, session)
         for usage in usages:
             audit_input.add_usage(run, f"hermes {session} {usage}", usage)
@@ -91,10 +91,10 @@ def _usage(path: Path, query: str, audit_input: AuditInput) -> dict[str, list[Us
 
 def _runs(path: Path, audit_input: AuditInput) -> Iterator[RecordedRun]:
     """Yield a run of each session's compacted rows, if it has any, and a run of its other rows."""
-    rows = audit_input.rows(path, MESSAGES)
-    for (session, is_compacted), group in groupby(rows, key=lambda row: (row[0], row["compacted"])):
-        run = RecordedRun(f"{session}#{1 - is_compacted}", SOURCE, session)
-        for row in group:
+    all_rows = audit_input.rows(path, MESSAGES)  # each session's compacted rows come first
+    for (session, is_compacted), rows in groupby(all_rows, itemgetter("session_id", "compacted")):
+        run = RecordedRun(f"{session}#{0 if is_compacted else 1}", SOURCE, session)
+        for row in rows:
             audit_input.counts["lines"] += 1
             run.model = run.model or str(row["model"] or "")
             run.add("chat", _message(row, audit_input), row["timestamp"])
@@ -119,11 +119,9 @@ def _chat_call(call: Mapping[str, Any]) -> Json:
 
 def _content(text: str | None, audit_input: AuditInput) -> Any:
     """Return a message's content, which is a text, or JSON after the mark `ENCODED`."""
-    return (
-        _decode_json(text[len(ENCODED) :], audit_input)
-        if text and text.startswith(ENCODED)
-        else text
-    )
+    if text and text.startswith(ENCODED):
+        return _decode_json(text.removeprefix(ENCODED), audit_input)
+    return text
 
 
 def _decode_json(text: str | None, audit_input: AuditInput) -> Any:

@@ -49,14 +49,8 @@ def run(args: argparse.Namespace) -> int:
     Without files, read the sessions of all agents on this machine. Raise CommandError if there are
     no sessions.
     """
-    audit_input = AuditInput()
-    for path in args.files:
-        read_files(path, audit_input)
-    if not args.files:
-        for name, folders in homes().items():
-            for home in folders:
-                READERS[name](home, audit_input)
-    sessions = sessions_of(audit_input.settle().runs)[: max(args.limit, 1)]
+    audit_input = _read_input(args.files)
+    sessions = sessions_of(audit_input.runs)[: max(args.limit, 1)]
     if not sessions:
         places = ", ".join(map(str, args.files)) or "the folders where agents keep theirs"
         raise CommandError(
@@ -79,15 +73,28 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _read_input(files: Sequence[Path]) -> AuditInput:
+    """Read the sessions in the files, or, without files, of all agents on this machine."""
+    audit_input = AuditInput()
+    for path in files:
+        read_files(path, audit_input)
+    if not files:
+        for name, folders in homes().items():
+            for home in folders:
+                READERS[name](home, audit_input)
+    return audit_input.settle()
+
+
 def sessions_of(runs: Sequence[RecordedRun]) -> list[list[RecordedRun]]:
     """Return the runs of each session together, the newest session first."""
     runs_by_session: dict[tuple[str, str], list[RecordedRun]] = {}
     for run in runs:
         runs_by_session.setdefault((run.source, run.task), []).append(run)
-    return sorted(runs_by_session.values(), key=_newest, reverse=True)
+    return sorted(runs_by_session.values(), key=_newest_time, reverse=True)
 
 
-def _newest(runs: Sequence[RecordedRun]) -> float:
+def _newest_time(runs: Sequence[RecordedRun]) -> float:
+    """Return the Unix second of the newest message or call; 0 if no time is known."""
     times = [time for run in runs for time in (*run.times, *run.billed_at.values())]
     return max(times, default=0.0)
 
@@ -139,19 +146,21 @@ class OpenedSession:
 
         If the session `is_alone`, there is also a line for each loss, up to `MAX_LOSSES`.
         """
-        first, newest = self._runs[0], _newest(self._runs)
-        when = datetime.fromtimestamp(newest).strftime("%Y-%m-%d %H:%M") if newest else ""
-        head = [first.source, printable(first.task, 40), when, self.about]
-        answer = self.diagnosis.sentence
+        first, second = self._runs[0], _newest_time(self._runs)
+        date = datetime.fromtimestamp(second).strftime("%Y-%m-%d %H:%M") if second else ""
+        head = [first.source, printable(first.task, 40), date, self.about]
+        diagnosis = self.diagnosis.sentence
         if self.hidden_summaries:
-            answer += " The file has a summary only in encrypted form, so its contents are unknown."
-        lines = [" · ".join(filter(None, head)), f"  {answer}"]
+            diagnosis += (
+                " The file has a summary only in encrypted form, so its contents are unknown."
+            )
+        lines = [" · ".join(filter(None, head)), f"  {diagnosis}"]
         if is_alone and len(self.diagnosis.losses) > 1:
             lines += [f"  - {loss.sentence}" for loss in self.diagnosis.losses[:MAX_LOSSES]]
         return [printable_line(line) for line in lines]
 
 
 def printable_line(line: str) -> str:
-    """Return a line without control characters. Its indentation stays."""
+    """Return a line without control characters, but with its indentation."""
     indent = len(line) - len(line.lstrip())
     return " " * indent + printable(line)

@@ -7,7 +7,7 @@ message that has the summary. A fork has copies of its parent's messages with ne
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -87,20 +87,25 @@ def _messages_in_store_2(path: Path, audit_input: AuditInput) -> Iterator[Stored
 
 
 def _messages_in_files(storage: Path, audit_input: AuditInput) -> Iterator[StoredMessage]:
-    """Yield the messages of releases that kept one JSON file per message and part."""
-    folder = storage / "message"
-    if not folder.is_dir():
-        folder = storage / "session" / "message"
-    part_folder = folder.parent / "part"
-    paths = audit_input.files(folder, is_session=lambda name: name.endswith(".json"))
+    """Yield the messages of releases that kept one JSON file per message and part.
+
+    The files are `message/SESSION/MESSAGE.json` and `part/MESSAGE/PART.json`. In some releases,
+    both folders are in `session`, and the parts are in `part/SESSION/MESSAGE`.
+    """
+    message_folder = storage / "message"
+    if not message_folder.is_dir():
+        message_folder = storage / "session" / "message"
+    part_folder = message_folder.parent / "part"
+    paths = audit_input.files(message_folder, is_session=lambda name: name.endswith(".json"))
     for path in sorted(paths, key=lambda path: (path.parent.name, path.stem)):
+        session, message = path.parent.name, path.stem
         info = _read_json(path, audit_input)
         parts = [
-            _read_json(part, audit_input)
-            for place in (part_folder / path.stem, part_folder / path.parent.name / path.stem)
-            for part in sorted(place.glob("*.json"))
+            _read_json(part_path, audit_input)
+            for folder in (part_folder / message, part_folder / session / message)
+            for part_path in sorted(folder.glob("*.json"))
         ]
-        yield StoredMessage(path.parent.name, path.stem, info, parts)
+        yield StoredMessage(session, message, info, parts)
 
 
 def _read_json(path: Path, audit_input: AuditInput) -> Json:
@@ -115,20 +120,21 @@ def _read_json(path: Path, audit_input: AuditInput) -> Json:
 
 def _read_messages(messages: Iterable[StoredMessage], audit_input: AuditInput) -> None:
     """Add the runs of sessions. A run begins with a session's first message or with a summary."""
-    run = RecordedRun("", SOURCE, "")
+    run = RecordedRun("", SOURCE, "")  # it stays empty, so it is not added
     for session, id, info, parts in messages:
+        is_new_session = session != run.task
         is_summary = info.get("summary") is True and info.get("role") == "assistant"
-        if session != run.task or is_summary:
+        if is_new_session or is_summary:
             audit_input.add_run(run)
-            previous_id = run.id if session == run.task else ""
+            previous_id = "" if is_new_session else run.id
             run_id = f"{session}#{id}" if is_summary else session
             run = RecordedRun(run_id, SOURCE, session, continues=previous_id)
         _add_usage(run, id, info, parts, audit_input)
-        _add(run, info, parts)
+        _add_message(run, info, parts)
     audit_input.add_run(run)
 
 
-def _add(run: RecordedRun, info: Json, parts: list[Json]) -> None:
+def _add_message(run: RecordedRun, info: Json, parts: list[Json]) -> None:
     """Add one message with its text and calls, followed by the calls' results."""
     time = second_of(mapping(info.get("time")).get("created"))
     texts = [part.get("text") for part in parts if part.get("type") == "text"]
@@ -166,23 +172,28 @@ def _add_usage(
     tokens = mapping(info.get("tokens"))
     if info.get("role") != "assistant" or not tokens:
         return
-    cache = mapping(tokens.get("cache"))
     model = str(info.get("modelID") or mapping(info.get("model")).get("id") or "")
-    names = ("input", "output", "reasoning")
-    counts = counts_of(*map(tokens.get, names), cache.get("read"), cache.get("write"))
-    usage = None
-    if counts is not None:
-        uncached, output, reasoning, cache_read, cache_write = counts
-        usage = Usage(model, uncached, cache_read, cache_write, output=output + reasoning)
-    times = mapping(info.get("time"))
+    usage = _usage(model, tokens)
     # Answers of different calls may have equal ids or times, so their content is in the keys.
     texts = [(part.get("text"), part.get("callID")) for part in parts if _is_copied_in_forks(part)]
     content_digest = digest(usage, info.get("cost"), texts)
+    times = mapping(info.get("time"))
     time = second_of(times.get("created"))
     keys = [f"opencode {content_digest} {id}"]
     if time:
         keys.append(f"opencode {content_digest} {times.get('created')} {times.get('completed')}")
     audit_input.add_usage(run, tuple(keys), usage, time)
+
+
+def _usage(model: str, tokens: Mapping[str, object]) -> Usage | None:
+    """Return the usage in an answer's token counts; None if a count cannot be read."""
+    cache = mapping(tokens.get("cache"))
+    names = ("input", "output", "reasoning")
+    counts = counts_of(*map(tokens.get, names), cache.get("read"), cache.get("write"))
+    if counts is None:
+        return None
+    uncached, output, reasoning, cache_read, cache_write = counts
+    return Usage(model, uncached, cache_read, cache_write, output=output + reasoning)
 
 
 def _is_copied_in_forks(part: Json) -> bool:

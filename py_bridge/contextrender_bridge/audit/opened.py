@@ -8,7 +8,6 @@ from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
@@ -65,7 +64,8 @@ def read_uploaded(name: str, content: str) -> tuple[list[UploadedSession], list[
         raise InvalidRequest("content must be base64") from None
     audit_input = AuditInput()
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / (re.sub(r"[^\w.-]", "_", Path(name).name)[-MAX_NAME_CHARS:] or "file")
+        safe_name = re.sub(r"[^\w.-]", "_", Path(name).name)[-MAX_NAME_CHARS:]
+        path = Path(folder, safe_name or "file")
         path.write_bytes(raw)
         try:
             read_files(path, audit_input)
@@ -100,7 +100,7 @@ def read_local(agent: str) -> tuple[list[UploadedSession], list[str]]:
 def _sessions_in(
     audit_input: AuditInput, place: str, sentences: Sequence[str], limit: int
 ) -> list[UploadedSession]:
-    """Return the newest sessions, at most `limit` and about `MAX_CHARACTERS`, but at least one.
+    """Return the newest sessions: at most `limit`, and none after `MAX_CHARACTERS` are exceeded.
 
     Raise InvalidRequest, which names the `place`, if there is none.
     """
@@ -137,7 +137,7 @@ def export_of(runs: Sequence[RecordedRun]) -> Json:
     branches: list[Json] = []
     for recorded_run in runs:
         if recorded_run.messages and (run := run_of(recorded_run)):
-            times = list(accumulate(run.times, max)) or [0.0] * len(run.messages)
+            times = run.times or [0.0] * len(run.messages)
             branches.append(
                 {
                     "number": len(branches),
@@ -162,24 +162,21 @@ def diagnose_branches(branches: Sequence[tuple[int, int, list[Json]]], model: st
     """Return the diagnosis of a stored session.
 
     Each branch is the number of its parent (-1 for none), the position of its fork in the parent,
-    and its own messages. A branch without a parent that begins with a summary continues the
+    and its own messages. If a branch without a parent begins with a summary, it continues the
     previous branch. Other branches without a parent, such as a subagent's, are separate histories.
     """
-    histories: list[list[Json]] = []
     runs: list[Run] = []
-    for number, (parent, fork, own_messages) in enumerate(branches):
-        history = [*(histories[parent][:fork] if parent >= 0 else []), *own_messages]
-        histories.append(history)
-        is_next = parent < 0 and number > 0 and _begins_with_summary(own_messages)
-        continues = runs[-1].id if is_next and runs else ""
+    for number, (parent, fork_position, own_messages) in enumerate(branches):
+        has_parent = parent >= 0
+        copied_messages = runs[parent].messages[:fork_position] if has_parent else []
+        is_after_compaction = not has_parent and _begins_with_summary(own_messages)
+        continues = runs[-1].id if runs and is_after_compaction else ""
+        history = [*copied_messages, *own_messages]
         runs.append(Run(str(number), "", model, history, continues=continues))
     return diagnose(runs)
 
 
 def _begins_with_summary(messages: Sequence[Json]) -> bool:
-    """Return whether one of the first three messages has words of a summary. Ignore answers."""
-    head = [message for message in messages[:3] if message["role"] != "assistant"]
-    return any(
-        _SUMMARY_WORDS.search(str(message.get("content") or "")[:SUMMARY_SEARCH_CHARS])
-        for message in head
-    )
+    """Return whether one of the first three messages, other than answers, has a summary's words."""
+    texts = [str(m.get("content") or "") for m in messages[:3] if m["role"] != "assistant"]
+    return any(_SUMMARY_WORDS.search(text[:SUMMARY_SEARCH_CHARS]) for text in texts)

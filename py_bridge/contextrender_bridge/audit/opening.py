@@ -21,9 +21,10 @@ def json_values(text: bytes | str) -> Iterator[object]:
             value, end = DECODER.raw_decode(remaining_text)
         except (ValueError, RecursionError):
             yield None
-            value, end = _last_object(remaining_text), len(remaining_text)
-            if value is None:
-                return
+            last_object = _last_object(remaining_text)
+            if last_object is not None:
+                yield last_object
+            return
         yield value
         remaining_text = remaining_text[end:].lstrip("\0 \t\r\n,")
 
@@ -39,7 +40,7 @@ def _last_object(text: str) -> object:
         try:
             value, end = DECODER.raw_decode(text, start)
         except (ValueError, RecursionError):
-            end = 0
+            end = 0  # no complete object begins at `start`
         if end == len(text):
             return value
         start = text.find('{"', start + 1)
@@ -47,7 +48,10 @@ def _last_object(text: str) -> object:
 
 
 def open_store(path: Path) -> sqlite3.Connection:
-    """Open a SQLite store read-only, even in a folder where SQLite cannot create its log."""
+    """Open a SQLite store read-only, even in a folder where SQLite cannot create its log.
+
+    Such a store is opened as immutable: SQLite then needs no log.
+    """
     address = path.absolute().as_uri()
     store = sqlite3.connect(f"{address}?mode=ro", uri=True)
     try:
@@ -59,7 +63,10 @@ def open_store(path: Path) -> sqlite3.Connection:
 
 
 def lines_in(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a plain or zstd-compressed file. Raise EOFError if it is cut off."""
+    """Yield the lines of a plain or zstd-compressed file. Lines may have their newline.
+
+    Raise EOFError if a compressed file is cut off.
+    """
     with path.open("rb") as raw:
         if path.suffix != ".zst":
             yield from raw
@@ -72,7 +79,10 @@ def lines_in(path: Path) -> Iterator[bytes]:
                 frame = frame or zstandard.ZstdDecompressor().decompressobj()
                 *lines, partial_line = (partial_line + frame.decompress(chunk)).split(b"\n")
                 yield from lines
-                chunk, frame = frame.unused_data, None if frame.eof else frame
+                # A file may have several frames: the next one begins after the end of this one.
+                chunk = frame.unused_data
+                if frame.eof:
+                    frame = None
         yield partial_line
         if frame is not None:
             raise EOFError

@@ -55,18 +55,17 @@ def _branches(events: list[Json]) -> Iterator[list[Json]]:
     """Yield the events of each branch from the first to the last, the newest branch first."""
     by_id = {str(event["id"]): event for event in events if event.get("id")}
     parents = {str(event.get("parentId") or "") for event in events}
-    tips = [id for id, event in by_id.items() if id not in parents and event.get("parentId")]
-    if len(tips) < 2:
+    last_ids = [id for id, event in by_id.items() if id not in parents and event.get("parentId")]
+    if len(last_ids) < 2:
         yield events
         return
-    for tip in reversed(tips):
-        branch: list[Json] = []
-        visited: set[str] = set()
-        while tip in by_id and tip not in visited:
-            visited.add(tip)
-            branch.append(by_id[tip])
-            tip = str(by_id[tip].get("parentId") or "")
-        yield branch[::-1]
+    for last_id in reversed(last_ids):
+        newest_first: dict[str, Json] = {}
+        id = last_id
+        while id in by_id and id not in newest_first:  # damaged parents may be a circle
+            newest_first[id] = by_id[id]
+            id = str(by_id[id].get("parentId") or "")
+        yield list(newest_first.values())[::-1]
 
 
 def _read_branch(
@@ -77,19 +76,20 @@ def _read_branch(
     A compaction begins another run, with the summary and the events that were kept.
     """
     run = RecordedRun(f"{name}#1", source, session)
-    context_events: list[Json] = []
+    events_in_context: list[Json] = []
     for event in events:
         kind = event.get("type")
         if kind == "message":
-            context_events.append(event)
-            _add(run, event, audit_input)
+            events_in_context.append(event)
+            _add_message(run, event)
+            _add_usage_of_answer(run, event, audit_input)
         elif kind == "compaction":
             audit_input.add_run(run)
             run = run.next_after_compaction()
             run.add("chat", {"role": "user", "content": str(event.get("summary") or "")})
-            context_events = _events_from(context_events, event.get("firstKeptEntryId"))
-            for earlier in context_events:
-                _add_message(run, earlier)
+            events_in_context = _events_from(events_in_context, event.get("firstKeptEntryId"))
+            for kept_event in events_in_context:
+                _add_message(run, kept_event)  # the run before the compaction has its usage
     audit_input.add_run(run)
 
 
@@ -99,9 +99,8 @@ def _events_from(events: list[Json], first_id: object) -> list[Json]:
     return events[ids.index(first_id) :] if first_id in ids else []
 
 
-def _add(run: RecordedRun, event: Json, audit_input: AuditInput) -> None:
-    """Add an event's message and, if it is an answer, its usage."""
-    _add_message(run, event)
+def _add_usage_of_answer(run: RecordedRun, event: Json, audit_input: AuditInput) -> None:
+    """Add the usage of an event's call if the event is an answer."""
     message = mapping(event.get("message"))
     if message.get("role") == "assistant" and (usage_fields := mapping(message.get("usage"))):
         _add_usage(run, event, _model_of(message), usage_fields, audit_input)
@@ -139,10 +138,10 @@ def _add_usage(
     names = ("input", "cacheRead", "cacheWrite", "cacheWrite1h", "output")
     usage, counts = None, counts_of(*map(usage_fields.get, names))
     if counts is not None:
-        uncached, cache_read, cache_write, cache_write_1h, output = counts
+        uncached, cache_read, all_writes, hour_writes, output = counts
         # `cacheWrite` includes the tokens that are written for an hour.
-        hour_writes = min(cache_write, cache_write_1h)
-        minute_writes = cache_write - hour_writes
+        hour_writes = min(all_writes, hour_writes)
+        minute_writes = all_writes - hour_writes
         usage = Usage(model, uncached, cache_read, minute_writes, hour_writes, output)
     message = mapping(event.get("message"))
     time = second_of(event.get("timestamp")) or second_of(message.get("timestamp"))
@@ -156,7 +155,7 @@ def _add_message(run: RecordedRun, event: Json) -> None:
     message_fields = mapping(event.get("message"))
     role, content = message_fields.get("role"), message_fields.get("content")
     text = {"type": "text", "text": content}
-    parts = [text] if isinstance(content, str) else [mapping(part) for part in items(content)]
+    parts = [text] if isinstance(content, str) else list(map(mapping, items(content)))
     calls = [
         tool_call(part.get("id"), part.get("name"), part.get("arguments") or {})
         for part in parts

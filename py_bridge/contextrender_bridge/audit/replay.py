@@ -23,7 +23,7 @@ from contextrender_bridge.evaluation.verdict import Verdict
 from contextrender_bridge.evaluation.workers import replay_runs
 
 CHARS_PER_TOKEN = 4
-LEAST_TOKENS = 8_000
+MIN_COMPARED_TOKENS = 8_000
 SHORTENED = 0.6
 """A prompt with less than this share of the history's tokens did not have the full history."""
 
@@ -32,21 +32,22 @@ SHORTENED = 0.6
 class ReplayReport:
     """The verdicts on the replayed runs, one per provider, the verdict on the most calls first.
 
-    `runs` and `calls` count the replayed runs and calls. `left_out` counts the calls of runs with
-    tool results that were not replayed. `shortened` counts runs whose prompts did not have the full
-    history. `compactions` measures what the agents' own compactions lost; it is None if there were
-    none. `hidden_summaries` counts compactions whose summary is not recorded as text, `estimated`
-    those for which the agent did not record the files that it put back.
+    `runs` and `calls` count the replayed runs and calls.
     """
 
     verdicts: Sequence[Verdict] = ()
     runs: int = 0
     calls: int = 0
     left_out: int = 0
+    """The number of calls that could be replayed, but were not."""
     shortened: int = 0
+    """The number of runs whose prompts did not have the full history; they are not replayed."""
     compactions: CompactionScore | None = None
+    """The score of what the agents' own compactions lost; None if there were none."""
     hidden_summaries: int = 0
+    """The number of compactions whose summary is not recorded as text."""
     estimated: int = 0
+    """The number of compactions for which the agent did not record the files that it put back."""
 
     @property
     def verdict(self) -> Verdict | None:
@@ -62,21 +63,21 @@ def replay(
     The run that would exceed the limit is cut after its first calls. Each provider gets a verdict
     of its own, because the providers bill by different rules.
     """
-    shortened = {id(run) for run in recorded_runs if is_sent_shortened(run)}
-    replayable = _replayable(run for run in recorded_runs if id(run) not in shortened)
-    runs = _first_runs(replayable, max_calls)
+    full_runs = [run for run in recorded_runs if not is_sent_shortened(run)]
+    replayable_runs = _replayable(full_runs)
+    runs = _first_runs(replayable_runs, max_calls)
     calls = _call_count(runs)
-    replayed = partial(replay_runs, workers=workers, closed_loop=True)
+    replay_function = partial(replay_runs, workers=workers, closed_loop=True)
     cases = cases_of(POLICIES, BUDGETS)
     return ReplayReport(
-        [recommend(group, cases, replayed) for group in _by_provider(runs)],
-        len(runs),
-        calls,
-        _call_count(replayable) - calls,
-        len(shortened),
-        _compactions(recorded_runs, workers),
-        sum(run.hides_summary for run in recorded_runs),
-        sum(run.has_estimate for run in recorded_runs),
+        [recommend(group, cases, replay_function) for group in _by_provider(runs)],
+        runs=len(runs),
+        calls=calls,
+        left_out=_call_count(replayable_runs) - calls,
+        shortened=len(recorded_runs) - len(full_runs),
+        compactions=_compactions(recorded_runs, workers),
+        hidden_summaries=sum(run.hides_summary for run in recorded_runs),
+        estimated=sum(run.has_estimate for run in recorded_runs),
     )
 
 
@@ -99,9 +100,9 @@ def _first_runs(runs: Sequence[Run], max_calls: int) -> list[Run]:
     for run in runs:
         if remaining_calls <= 0:
             break
-        messages = run.messages[: len(first_calls(run.messages, remaining_calls)[0])]
+        messages, _ = first_calls(run.messages, remaining_calls)
         times = run.times[: len(messages)]
-        selected.append(dataclasses.replace(run, messages=messages, times=times))
+        selected.append(dataclasses.replace(run, messages=list(messages), times=times))
         remaining_calls -= selected[-1].invocations
     return selected
 
@@ -121,7 +122,7 @@ def _call_count(runs: Iterable[Run]) -> int:
 def is_sent_shortened(run: RecordedRun) -> bool:
     """Return whether the last call's prompt was clearly smaller than the recorded history.
 
-    `wrap` and some agents shorten prompts. Replaying the full history of such a run would replay
+    `wrap` and some agents shorten prompts. A replay of the full history of such a run would have
     calls that were never made.
     """
     # A usage may be the sum of several calls; then no prompt's size is known.
@@ -132,12 +133,14 @@ def is_sent_shortened(run: RecordedRun) -> bool:
     ]
     if not answers:
         return False
-    prompt_messages = run.messages[: answers[-1]]
-    tokens = sum(_characters(message) for message in prompt_messages) / CHARS_PER_TOKEN
-    return tokens > LEAST_TOKENS and run.usage[-1].prompt < SHORTENED * tokens
+    history = run.messages[: answers[-1]]
+    history_tokens = sum(_characters(message) for message in history) / CHARS_PER_TOKEN
+    is_long_enough = history_tokens > MIN_COMPARED_TOKENS  # a shorter history is no evidence
+    return is_long_enough and run.usage[-1].prompt < SHORTENED * history_tokens
 
 
 def _characters(message: Json) -> int:
+    """Return the number of characters of a message's content and calls."""
     content = message.get("content")
     text = content if isinstance(content, str) else json.dumps(content or "")
     return len(text) + sum(len(json.dumps(call)) for call in message.get("tool_calls") or ())
@@ -147,27 +150,27 @@ def _compactions(
     recorded_runs: Sequence[RecordedRun], workers: int | None
 ) -> CompactionScore | None:
     """Return what the agents' own compactions lost; None if no session was compacted."""
-    tasks = {(run.source, run.task) for run in recorded_runs if run.continues}
+    compacted_sessions = {(run.source, run.task) for run in recorded_runs if run.continues}
     runs = [
         run
         for recorded_run in recorded_runs
-        if (recorded_run.source, recorded_run.task) in tasks and (run := run_of(recorded_run))
+        if (recorded_run.source, recorded_run.task) in compacted_sessions
+        and (run := run_of(recorded_run))
     ]
     return measure_runs(runs, workers) if runs else None
 
 
 def run_of(recorded_run: RecordedRun) -> Run | None:
-    """Return a recorded run in the form that is replayed; None if its messages are invalid.
-
-    If the file does not have the summary before the run as text, the run is a separate history.
-    """
+    """Return a recorded run in the form that is replayed; None if its messages are invalid."""
     try:
         check_messages(recorded_run.messages, 0)
     except ContextRenderError:
         return None
     has_all_times = all(recorded_run.times)
-    # Clocks may disagree: raise each time to that of the message before, if it is earlier.
+    # Clocks may disagree: raise each time to the latest time before it.
     times = list(accumulate(recorded_run.times, max)) if has_all_times else []
+    # Without a readable summary, the compaction cannot be measured: the run continues no other one.
+    continues = "" if recorded_run.hides_summary else recorded_run.continues
     return Run(
         recorded_run.id,
         recorded_run.source,
@@ -175,5 +178,5 @@ def run_of(recorded_run: RecordedRun) -> Run | None:
         recorded_run.messages,
         recorded_run.task,
         times=times,
-        continues="" if recorded_run.hides_summary else recorded_run.continues,
+        continues=continues,
     )

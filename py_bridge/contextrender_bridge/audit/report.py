@@ -97,22 +97,20 @@ class AuditReport:
     def options(self) -> list[Rows]:
         """A table per provider with the cost and the misses of each replayed budget."""
         verdicts = self.replay_report.verdicts
-        return [
-            Rows(
-                RULE_NAMES[verdict.rule] if len(verdicts) > 1 else "",
-                OPTION_TITLES,
-                [
-                    (
-                        option.case.size,
-                        percent_or_dash(option.cost.value),
-                        percent_or_dash(option.miss_rate.value),
-                        f"{option.dollars:,.2f}",
-                    )
-                    for option in verdict.options
-                ],
-            )
-            for verdict in verdicts
-        ]
+        tables: list[Rows] = []
+        for verdict in verdicts:
+            rows = [
+                (
+                    option.case.size,
+                    percent_or_dash(option.cost.value),
+                    percent_or_dash(option.miss_rate.value),
+                    f"{option.dollars:,.2f}",
+                )
+                for option in verdict.options
+            ]
+            title = RULE_NAMES[verdict.rule] if len(verdicts) > 1 else ""
+            tables.append(Rows(title, OPTION_TITLES, rows))
+        return tables
 
     @property
     def compactions(self) -> list[str]:
@@ -175,50 +173,48 @@ def as_text(audit: AuditReport) -> list[str | Rows]:
 
 
 def as_json(audit: AuditReport) -> dict[str, Any]:
-    """Return the audit as plain values.
-
-    `pauses` has the shares of the cost for writing a dropped cache again, by cause. Of the
-    compactions, `hidden_summaries` have no summary that can be read, and for `estimated` ones the
-    files that the agent put back are assumed.
-    """
-    replayed = audit.replay_report
+    """Return the audit as plain values."""
+    report = audit.replay_report
     return {
         "runs": len(audit.audit_input.runs),
         "read": dict(audit.audit_input.counts),
         "unreadable": audit.audit_input.unreadable,
         "bills": [asdict(cost) for cost in audit.model_costs],
+        # By cause, the share of the cost that was for writing a lost cache again.
         "pauses": audit.cache_rewrites.shares,
+        # `ReplayReport` describes the counts.
         "replayed": {
-            "runs": replayed.runs,
-            "calls": replayed.calls,
-            "left_out": replayed.left_out,
-            "sent_shortened": replayed.shortened,
+            "runs": report.runs,
+            "calls": report.calls,
+            "left_out": report.left_out,
+            "sent_shortened": report.shortened,
         },
-        "verdict": replayed.verdict.to_json() if replayed.verdict else None,
-        "verdicts": {verdict.rule: verdict.to_json() for verdict in replayed.verdicts},
+        # The verdict on the provider with the most calls, and the verdicts by billing rule.
+        "verdict": report.verdict.to_json() if report.verdict else None,
+        "verdicts": {verdict.rule: verdict.to_json() for verdict in report.verdicts},
         "compactions": {
-            **(replayed.compactions or CompactionScore()).to_json(),
-            "hidden_summaries": replayed.hidden_summaries,
-            "estimated": replayed.estimated,
+            **(report.compactions or CompactionScore()).to_json(),
+            "hidden_summaries": report.hidden_summaries,
+            "estimated": report.estimated,
         },
     }
 
 
 def as_page(audit: AuditReport) -> str:
     """Return an HTML page that opens offline and runs no script."""
-    rewrites = {CAUSES[cause]: share for cause, share in audit.cache_rewrites.shares.items()}
+    rewrite_shares = {CAUSES[cause]: share for cause, share in audit.cache_rewrites.shares.items()}
     score = audit.replay_report.compactions or CompactionScore()
-    steps = {label: score.share(name) for label, name in score.rows.items()}
+    step_shares = {label: score.share(name) for label, name in score.rows.items()}
     return page(
         "What your agents' runs cost",
         [
             paragraphs(audit.head),
             audit.costs.html,
             paragraphs(audit.price_notes),
-            _bars("Share of the cost for writing a cache again", rewrites),
+            _bars("Share of the cost for writing a cache again", rewrite_shares),
             "<h2>What compactions lost</h2>",
             paragraphs(audit.compactions),
-            _bars("Steps whose values were all visible", steps),
+            _bars("Steps whose values were all visible", step_shares),
             "<h2>What to use</h2>",
             paragraphs(audit.advice),
             *(table.html for table in audit.options),
@@ -239,6 +235,7 @@ def _bars(caption: str, shares: Mapping[str, float | None]) -> str:
 
 
 def _row(cost: ModelCost) -> tuple[str, ...]:
+    """Return a model's row in the table of costs."""
     counts = cost.calls, cost.prompt, cost.cache_read, cost.cache_write, cost.output
     dollars = "no price" if cost.dollars is None else f"{cost.dollars:,.2f}"
     return (printable(cost.model, 40), *(f"{count:,}" for count in counts), dollars)

@@ -24,7 +24,7 @@ CAUSES = {
 class ModelCost:
     """The tokens and the cost of one model's calls. `dollars` is None if no price is known.
 
-    `price_source` names the model whose price was used instead, if this one has no price.
+    If the model itself has no price, `price_source` names the model whose price was used instead.
     """
 
     model: str
@@ -51,8 +51,9 @@ def costs_by_model(runs: Iterable[RecordedRun]) -> list[ModelCost]:
 
 
 def _cost_of_model(model: str, usage: Usage, prices: Prices) -> ModelCost:
-    price, cache_write = prices.of_model(model), usage.cache_write + usage.cache_write_1h
+    price = prices.of_model(model)
     dollars = price.of(usage) if price else None
+    cache_write = usage.cache_write + usage.cache_write_1h
     counts = usage.calls, usage.prompt, usage.cache_read, cache_write, usage.output
     return ModelCost(model or "unnamed", *counts, dollars, prices.price_source_of(model))
 
@@ -85,10 +86,10 @@ class CacheRewrites:
 
 
 def cache_rewrites_of(runs: Iterable[RecordedRun]) -> CacheRewrites:
-    """Return the cost of all calls, and of the tokens that a lost cache made them send again.
+    """Return the cost of all calls, and the cost of writing lost caches again.
 
-    The tokens sent again bear a proportional share of the cost of all tokens that their call did
-    not read from the cache. Calls without a known price are ignored.
+    The rewritten tokens have a proportional share of the cost of all tokens that their call did not
+    read from the cache. Calls without a known price are ignored.
     """
     prices, rewrites = Prices.of(), CacheRewrites()
     for run in runs:
@@ -97,19 +98,20 @@ def cache_rewrites_of(runs: Iterable[RecordedRun]) -> CacheRewrites:
             if price is None:
                 continue
             rewrites.total_cost += price.of(usage)
-            if cause and usage.prompt > usage.cache_read:
-                prompt_cost = price.of(replace(usage, cache_read=0, output=0, calls=0))
-                rewrites.cost_by_cause[cause] += (
-                    prompt_cost * rewritten_tokens / (usage.prompt - usage.cache_read)
-                )
+            unread_tokens = usage.prompt - usage.cache_read
+            if cause and unread_tokens > 0:
+                unread_cost = price.of(replace(usage, cache_read=0, output=0, calls=0))
+                rewrites.cost_by_cause[cause] += unread_cost * rewritten_tokens / unread_tokens
     return rewrites
 
 
 def _calls_with_cause(run: RecordedRun) -> Iterator[tuple[str, int, Usage]]:
-    """Yield for each call the cause of a lost cache, the tokens sent again, and the usage.
+    """Yield for each call a cause, the tokens that may have been cached before, and the usage.
 
-    The cause is one of `CAUSES`, or empty. The tokens sent again are those that the previous prompt
-    may have had, too, but that the call did not read from the cache.
+    The cause is one of `CAUSES`: an event before the call by which a cache may be lost. It is empty
+    if there was no such event. The tokens are those that the call did not read from the cache,
+    although the previous prompt may have had them. The whole first prompt may have been cached by
+    the run that this run continues.
     """
     previous: Usage | None = None
     previous_time = 0.0

@@ -19,14 +19,8 @@ from contextrender_bridge.dialects import DIALECTS
 class RecordedRun:
     """The history of an agent at its last model call, and the usage of all its calls.
 
-    `messages` are canonical chat messages. `times` are their Unix seconds, 0 if unknown.
-    A session that was compacted has several runs with the same `task`. Each of them `continues`
-    the previous one and begins with its summary.
-    `billed_at` has the Unix second of each item of `usage`, by its index, if it is known.
-    `resumed` has the indexes in `usage` of the first calls after the agent resumed the session.
-    `hides_summary` is true if the file does not have the compaction's summary as text.
-    `has_estimate` is true if the files that the agent put back beside the summary are assumed,
-    because the agent did not record them.
+    A session that was compacted has several runs with the same `task`. Each of them `continues` the
+    previous one and begins with its summary.
     """
 
     id: str
@@ -34,13 +28,20 @@ class RecordedRun:
     task: str
     model: str = ""
     messages: list[Json] = field(default_factory=list)
+    """The messages of the history, as canonical chat messages."""
     times: list[float] = field(default_factory=list)
+    """The Unix second of each message; 0 if it is unknown."""
     usage: list[Usage] = field(default_factory=list)
     continues: str = ""
+    """The id of the run whose history the agent compacted; empty if there is none."""
     hides_summary: bool = False
+    """Whether the file lacks the text of the summary with which this run begins."""
     has_estimate: bool = False
+    """Whether the files beside the summary are assumed, because the agent did not record them."""
     billed_at: dict[int, float] = field(default_factory=dict)
+    """The Unix second of each item of `usage`, by its index, if it is known."""
     resumed: set[int] = field(default_factory=set)
+    """The indexes in `usage` of the first calls after the agent resumed the session."""
 
     def add(self, dialect: str, item: Json, time: float = 0.0) -> None:
         """Append the messages in one item of a request.
@@ -82,10 +83,14 @@ def _join(answer: Json, addition: Json) -> None:
 
 
 def second_of(stamp: object) -> float:
-    """Return a time stamp in Unix seconds; 0 if it is invalid."""
+    """Return a time stamp in Unix seconds; 0 if it is invalid.
+
+    The stamp is a number of seconds or milliseconds, or a text in ISO 8601.
+    """
     try:
         if isinstance(stamp, (int, float)):
-            return float(stamp) / (1000 if stamp > 1e11 else 1)
+            is_in_milliseconds = stamp > 1e11
+            return float(stamp) / (1000 if is_in_milliseconds else 1)
         if isinstance(stamp, str):
             return datetime.fromisoformat(stamp.replace("Z", "+00:00")).timestamp()
     except (ValueError, OverflowError):
@@ -112,9 +117,14 @@ def count_of(value: object) -> int:
 
 
 def counts_of(*values: object) -> list[int] | None:
-    """Return counts of tokens, with 0 for None; or None if one of them cannot be read."""
-    counts = [0 if value is None else token_count(value) for value in values]
-    return None if None in counts else [count for count in counts if count is not None]
+    """Return counts of tokens, with 0 for a value of None; or None if a value is no count."""
+    counts: list[int] = []
+    for value in values:
+        count = 0 if value is None else token_count(value)
+        if count is None:
+            return None
+        counts.append(count)
+    return counts
 
 
 def digest(*values: object) -> str:

@@ -53,12 +53,12 @@ class Traces:
         """Add a run for each conversation."""
         for key, calls in self._calls.items():
             calls.sort(key=_time)
-            last = max(calls, key=lambda call: len(_messages(call, "input")))
+            longest_call = max(calls, key=lambda call: len(_messages(call, "input")))
             run = RecordedRun(f"{self._name}:{key}", SOURCE, key)
-            for kind in ("input", "output"):
-                for message in _messages(last, kind):
-                    for chat_message in _as_chat(message):
-                        run.add("chat", chat_message, 0.0)
+            history = [*_messages(longest_call, "input"), *_messages(longest_call, "output")]
+            for message in history:
+                for chat_message in _as_chat(message):
+                    run.add("chat", chat_message, 0.0)
             for call in calls:
                 audit_input.add_usage(run, _id(call, "span"), _usage(call))
             audit_input.add_run(run)
@@ -67,22 +67,22 @@ class Traces:
 def _span(span: Json) -> Iterator[Json]:
     """Yield the span, with its attributes as a dict, if it is of a model call."""
     attributes = span.get("attributes")
-    if isinstance(attributes, list):  # OTLP: keys, and values by their type
-        attributes = {
-            str(mapping(attribute).get("key")): next(
-                iter(mapping(mapping(attribute).get("value")).values()), None
-            )
-            for attribute in attributes
-        }
-    plain = dict(mapping(attributes))
-    if any(name.startswith("gen_ai.usage.") or name == "gen_ai.input.messages" for name in plain):
-        yield {**span, "attributes": plain}
+    values = dict(mapping(attributes))
+    if isinstance(attributes, list):  # OTLP, as in [{"key": NAME, "value": {"intValue": 5}}]
+        for attribute in map(mapping, attributes):
+            typed_value = mapping(attribute.get("value"))
+            values[str(attribute.get("key"))] = next(iter(typed_value.values()), None)
+    if any(name.startswith("gen_ai.usage.") or name == "gen_ai.input.messages" for name in values):
+        yield {**span, "attributes": values}
 
 
 def _id(span: Json, kind: str) -> str:
-    """Return an id of a span. OTLP JSON has it in the span, the SDK's JSON in its context."""
-    inner = mapping(span.get("context")).get(f"{kind}_id")
-    return str(span.get(f"{kind}Id") or span.get(f"{kind}_id") or inner or "")
+    """Return a span's id of a kind, "trace" or "span"; empty if it has none.
+
+    OTLP JSON has the id in the span, the SDK's JSON has it in the span's context.
+    """
+    context_id = mapping(span.get("context")).get(f"{kind}_id")
+    return str(span.get(f"{kind}Id") or span.get(f"{kind}_id") or context_id or "")
 
 
 def _messages(span: Json, kind: str) -> list[Any]:
@@ -98,8 +98,9 @@ def _messages(span: Json, kind: str) -> list[Any]:
 
 def _as_chat(message: Any) -> Iterator[Json]:
     """Yield a GenAI message as chat messages; each tool result becomes its own message."""
-    role, texts, calls = mapping(message).get("role"), [], []
-    for part in map(mapping, items(mapping(message).get("parts"))):
+    fields = mapping(message)
+    texts, calls = [], []
+    for part in map(mapping, items(fields.get("parts"))):
         if part.get("type") == "text":
             texts.append(part.get("content"))
         elif part.get("type") == "tool_call":
@@ -109,7 +110,7 @@ def _as_chat(message: Any) -> Iterator[Json]:
             text = content if isinstance(content, str) else json.dumps(content)
             yield {"role": "tool", "tool_call_id": str(part.get("id")), "content": text}
     if texts or calls:
-        yield chat(role, texts, calls)
+        yield chat(fields.get("role"), texts, calls)
 
 
 def _usage(span: Json) -> Usage:
@@ -127,6 +128,7 @@ def _usage(span: Json) -> Usage:
 
 
 def _time(span: Json) -> float:
+    """Return the Unix second at which a call began; 0 if it is unknown."""
     nanoseconds = span.get("startTimeUnixNano")
     if nanoseconds is not None and str(nanoseconds).isdecimal():
         return int(nanoseconds) / 1e9

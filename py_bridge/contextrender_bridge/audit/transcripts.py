@@ -20,8 +20,9 @@ RUN_FIELDS = frozenset({"id", "messages"})
 def read_transcripts(paths: Iterable[Path], limit: int | None = None) -> list[Run]:
     """Return the runs in files and folders, in order, at most `limit` of them.
 
-    A file of runs may have no invalid line. Other files, such as agents' sessions and request logs,
-    are read as `contextrender audit` reads them. Raise CommandError if a path has no run.
+    Files other than files of runs, such as agents' sessions and request logs, are read as
+    `contextrender audit` reads them. Raise CommandError if a path has no run, or if a file of runs
+    has an invalid line.
     """
     runs: list[Run] = []
     for path in paths:
@@ -31,9 +32,10 @@ def read_transcripts(paths: Iterable[Path], limit: int | None = None) -> list[Ru
 
 
 def _has_runs(path: Path) -> bool:
-    """Return whether the first line of a file is a run or not JSON.
+    """Return whether a file, or the first file of runs in a folder, has runs.
 
-    Of a folder, the first file that may have runs is read; a folder without such a file has none.
+    Only the first line is read. If it is not JSON, return True, so that reading the runs raises an
+    error that names the line.
     """
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES))
@@ -44,7 +46,7 @@ def _has_runs(path: Path) -> bool:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
             value = json.loads(lines.readline())
     except (OSError, EOFError, ValueError, RecursionError):
-        return True  # reading the runs says what is wrong
+        return True
     return isinstance(value, dict) and value.keys() >= RUN_FIELDS
 
 

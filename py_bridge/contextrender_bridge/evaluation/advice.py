@@ -43,9 +43,9 @@ def recommend(runs: Sequence[Run], cases: Sequence[Case], replay: Replay | None 
     return verdict_on(figures_by_case, rule, tasks=bootstrap.tasks, runs=lengths, model=main_model)
 
 
-def first_calls(
-    messages: Sequence[Mapping[str, Any]], calls: int
-) -> tuple[Sequence[Mapping[str, Any]], int]:
+def first_calls[Message: Mapping[str, Any]](
+    messages: Sequence[Message], calls: int
+) -> tuple[Sequence[Message], int]:
     """Return the messages up to the answer of call number `calls`, and the number of all calls."""
     answer_ends = [end for end, message in enumerate(messages, 1) if message["role"] == "assistant"]
     if len(answer_ends) <= calls:
