@@ -179,10 +179,10 @@ def _from_before(message: Mapping[str, Any], original: Json, is_before: bool) ->
     """
     if is_before:
         return message
-    shown, own = message.get("content"), original.get("content")
+    text, own_text = message.get("content"), original.get("content")
     restored_text = ""
-    if isinstance(shown, str) and isinstance(own, str) and shown.startswith(own):
-        restored_text = shown.removeprefix(own)
+    if isinstance(text, str) and isinstance(own_text, str) and text.startswith(own_text):
+        restored_text = text.removeprefix(own_text)
     return {"role": "tool", "content": restored_text}
 
 
