@@ -24,10 +24,10 @@ _RANDOM = re.compile(r"(?=[a-z0-9]*[a-z][0-9])(?=[a-z0-9]*[0-9][a-z])[a-z0-9]{12
 
 @dataclass(slots=True, frozen=True)
 class BranchInfo:
-    """A branch of a session: the first `fork_messages` messages of `parent`, then its own.
+    """A branch of a session: the first `fork_messages` messages of `parent`, then its own messages.
 
-    `messages` and `events` count the parent's, too. `digest` is the digest after the last message,
-    `first_digest` the digest after the first message of its own.
+    `messages` and `events` are the branch's counts, with those before the fork. `digest` is the
+    digest after its last message, `first_digest` the digest after its first own message.
     """
 
     number: int
@@ -46,23 +46,28 @@ class BranchInfo:
 
     @classmethod
     def from_stored(cls, fields: Mapping[str, Any] | None, number: int) -> Self | None:
-        """Return the branch of that number from its node's fields; None if these are corrupted."""
+        """Return the branch with this number from its node's fields; None if they are corrupted."""
         try:
             info = cls.from_fields(fields or {})
-            counts = (info.fork_messages, info.messages), (info.fork_events, info.events)
-            is_intact = info.number == number and ROOT <= info.parent < number
-            is_intact &= all(0 <= fork_count <= count for fork_count, count in counts)
+            is_intact = (
+                info.number == number
+                and ROOT <= info.parent < number
+                and 0 <= info.fork_messages <= info.messages
+                and 0 <= info.fork_events <= info.events
+                and isinstance(info.digest, str)
+            )
         except (KeyError, TypeError):
             return None
-        return info if is_intact and isinstance(info.digest, str) else None
+        return info if is_intact else None
 
 
 @dataclass(slots=True, frozen=True)
 class BranchMatch:
-    """The recorded messages of a caller's transcript: the first `matched` ones of `branch`.
+    """The branch that has the first `matched` messages of a caller's transcript.
 
-    `branch` is ROOT if none of its messages is recorded. The other messages of the transcript are
-    appended to the branch if it ends after `matched` messages; otherwise they start a new branch.
+    `branch` is ROOT if none of the transcript's messages is recorded. If the branch has no further
+    messages, the other messages of the transcript are appended to it. Otherwise they start a new
+    branch.
     """
 
     branch: int
@@ -79,15 +84,17 @@ def match_branch(
 ) -> BranchMatch:
     """Return the recorded branch that has the most of a transcript's first messages.
 
-    The caller sends the messages from position `offset` on, and `digests` are the transcript's
-    cumulative digests after each of these. `prefix` is the digest of the messages before them.
-    `head` is the branch that was used last. `history_of` reads a branch's history. Raise
-    HistoryDiverged, with the number of recorded messages, if no branch has the prefix.
+    The caller sends the messages from position `offset` on. `digests` has the transcript's digest
+    after each of these messages, and `prefix` is its digest before the first one. `head` is the
+    branch that was used last. `history_of` reads a branch's history. Raise HistoryDiverged, with
+    the number of recorded messages, if no branch has the messages before `offset`.
     """
     branch, matched = ROOT, 0
     if offset:
         with_prefix = _branch_with_prefix(branches, head, offset, prefix, history_of)
         branch, matched = _oldest_ancestor_with(branches, with_prefix, offset), offset
+    # A branch differs from its parent from its first own message on. If the transcript has this
+    # message of several branches, the one with the latest fork matches most.
     for info in branches:
         matched_to_first_own = info.fork_messages + 1
         if matched_to_first_own > matched and _has_first_own_message(digests, offset, info):
@@ -100,24 +107,27 @@ def match_branch(
 
 
 def _oldest_ancestor_with(branches: Sequence[BranchInfo], branch: int, messages: int) -> int:
-    """Return a branch's oldest ancestor, or itself, that has all of its first `messages`."""
+    """Return the oldest ancestor that has the first `messages` messages of a branch.
+
+    If no ancestor has all of them, return the branch.
+    """
     while branches[branch].fork_messages >= messages:
         branch = branches[branch].parent
     return branch
 
 
 def _has_first_own_message(digests: Sequence[str], offset: int, branch: BranchInfo) -> bool:
-    """Return whether a transcript has a branch's messages up to the first one after the fork.
+    """Return whether a transcript begins with a branch's messages up to its first own one.
 
-    Equal cumulative digests mean that all messages up to there are equal. `digests` are the
-    transcript's, from position `offset` on.
+    `digests` are those of the transcript after each message from position `offset` on. A digest is
+    that of all messages so far, so equal digests mean that all these messages are equal.
     """
     index = branch.fork_messages - offset
     return 0 <= index < len(digests) and digests[index] == branch.first_digest
 
 
 def _count_equal_first(recorded_digests: Sequence[str], sent_digests: Sequence[str]) -> int:
-    """Return how many first digests are equal in both sequences."""
+    """Return how many of their first digests both sequences share."""
     equal_count = 0
     for recorded_digest, sent_digest in zip(recorded_digests, sent_digests, strict=False):
         if recorded_digest != sent_digest:
@@ -152,24 +162,27 @@ def is_same_conversation(
 
 
 def shared_events(branches: Sequence[BranchInfo], branch: int, other: int) -> int:
-    """Return how many events both branches begin with, those of their parents included."""
-    shared_by_branch = _events_shared_with_ancestors(branches, branch)
-    other_shared = _events_shared_with_ancestors(branches, other)
-    # The first ancestor that both have, from the leaves on, is where they part.
-    ancestor = next((number for number in other_shared if number in shared_by_branch), ROOT)
-    if ancestor == ROOT:
-        return 0
-    return min(other_shared[ancestor], shared_by_branch[ancestor])
+    """Return the number of first events that two branches have in common."""
+    shared_by_ancestor = _events_shared_with_ancestors(branches, branch)
+    shared_by_other_ancestor = _events_shared_with_ancestors(branches, other)
+    # The newest ancestor of both has all events that they have in common.
+    for ancestor, event_count in shared_by_other_ancestor.items():
+        if ancestor in shared_by_ancestor:
+            return min(event_count, shared_by_ancestor[ancestor])
+    return 0
 
 
 def _events_shared_with_ancestors(branches: Sequence[BranchInfo], branch: int) -> dict[int, int]:
-    """Return how many events a branch shares with itself and each ancestor, in this order."""
+    """Return how many first events a branch shares with each of its ancestors, by their numbers.
+
+    The first entry is the branch itself, then its parent and so on.
+    """
     shared: dict[int, int] = {}
-    event_count, current = branches[branch].events, branch
-    while current != ROOT:
-        shared[current] = event_count
-        event_count = min(event_count, branches[current].fork_events)
-        current = branches[current].parent
+    event_count, ancestor = branches[branch].events, branch
+    while ancestor != ROOT:
+        shared[ancestor] = event_count
+        event_count = min(event_count, branches[ancestor].fork_events)
+        ancestor = branches[ancestor].parent
     return shared
 
 
@@ -177,22 +190,23 @@ def _branch_with_prefix(
     branches: Sequence[BranchInfo],
     head: int,
     offset: int,
-    prefix: str,
+    prefix_digest: str,
     history_of: Callable[[int], History],
 ) -> int:
-    """Return a branch whose digest after `offset` messages is `prefix`.
+    """Return a branch whose digest after `offset` messages is `prefix_digest`.
 
-    A branch that ends there comes first, then the head, then the newest. Raise HistoryDiverged if
-    none of the branches searched has the prefix.
+    Prefer a branch that ends there, then the head, then the newest branch. Raise HistoryDiverged if
+    no branch has the digest. At most `_MAX_SEARCHED_BRANCHES` histories are read.
     """
     for info in branches:
-        if info.messages == offset and info.digest == prefix:
+        if info.messages == offset and info.digest == prefix_digest:
             return info.number
-    newest_first = [head, *(info.number for info in reversed(branches) if info.number != head)]
-    for number in newest_first[:_MAX_SEARCHED_BRANCHES]:
-        is_long_enough = number < len(branches) and branches[number].messages >= offset
-        if is_long_enough and history_of(number).digests[offset - 1 : offset] == [prefix]:
-            return number
+    head_first = sorted(branches, key=lambda info: (info.number != head, -info.number))
+    for info in head_first[:_MAX_SEARCHED_BRANCHES]:
+        if info.messages >= offset:
+            digests = history_of(info.number).digests
+            if len(digests) >= offset and digests[offset - 1] == prefix_digest:
+                return info.number
     recorded_count = branches[head].messages if branches else 0
     raise HistoryDiverged(
         "the prefix is not what is recorded at this offset; send all messages with offset 0",

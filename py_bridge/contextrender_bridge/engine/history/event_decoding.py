@@ -21,7 +21,10 @@ Fields = Mapping[str, Any]
 
 
 StoredUses = Mapping[int, Sequence[tuple[int, list[str]]]]
-"""The Reuse edges of a branch by operation: the event number of each result, and its values."""
+"""The Reuse edges of a branch, by the event number of their operation.
+
+An edge has the event number of the result that the operation used, and the used values.
+"""
 
 
 def append_stored(
@@ -30,14 +33,15 @@ def append_stored(
     embed_model: str,
     stored_uses: StoredUses | None = None,
 ) -> None:
-    """Append the events whose node fields are `rows`, in order, to a history.
+    """Append stored events to a history. `rows` has the fields of their nodes, in order.
 
-    Their reuse is read from `stored_uses`, or traced again if that is None. Vectors of another
-    model than `embed_model` are left out, and computed again when they are needed.
+    Their reuse is read from `stored_uses`. If that is None, the reuse is traced again. Vectors of
+    another model than `embed_model` are left out, and computed again when they are needed.
     """
     history.vectors.use_model(embed_model)
     for message_rows in _by_message(rows):
-        head, events = message_rows[0], _events_of(message_rows)
+        head = message_rows[0]  # the message's text or result; its calls follow
+        events = _events_of(message_rows)
         first_event = history.events
         history.append(events, head["digest"], _message(events), head.get("timestamp", 0.0))
         if stored_uses is None:
@@ -50,7 +54,7 @@ def append_stored(
 
 
 def _by_message(rows: Iterable[Fields]) -> Iterator[list[Fields]]:
-    """Yield the rows of each message. The first is the message or result, its calls follow."""
+    """Yield the rows of each message. The first row is its text or result; its calls follow."""
     for _, message_rows in groupby(rows, key=lambda fields: fields["position"]):
         yield list(message_rows)
 
@@ -63,12 +67,15 @@ def _events_of(message_rows: Sequence[Fields]) -> list[TranscriptEvent]:
 def _add_stored_uses(
     history: History, first_event: int, events: Sequence[TranscriptEvent], stored_uses: StoredUses
 ) -> None:
-    """Add a message's events, numbered from `first_event`, and their stored uses to the reuse."""
+    """Add the values of a message's result to the reuse index, or the stored uses of its events.
+
+    The events are numbered from `first_event`.
+    """
     for number, event in enumerate(events, first_event):
         if event.kind == "result":
             history.reuse.observe_result(event.text)
         for used_event, values in sorted(stored_uses.get(number, ())):
-            # The edge has the used result's event number; a use has its number among the results.
+            # Translate the event number of the used result into its number among the results.
             result = bisect_left(history.results.event, used_event)
             if result == len(history.results.event):
                 continue  # the edge is corrupted, or leads to a missing result
@@ -76,7 +83,7 @@ def _add_stored_uses(
 
 
 def stored_messages(rows: Iterable[Fields]) -> tuple[list[Json], list[float]]:
-    """Return the original messages of stored events, in order, and the time of each in seconds."""
+    """Return the original messages of stored events, and their times in seconds, both in order."""
     messages: list[Json] = []
     timestamps: list[float] = []
     for message_rows in _by_message(rows):
@@ -91,17 +98,15 @@ def kind_of(fields: Fields) -> str:
 
 
 def _event(fields: Fields, call: int) -> TranscriptEvent:
-    """Return an event from its fields. `call` is its number as a call, -1 for any other event."""
+    """Return an event from its fields.
+
+    `call` is the number of the call in its message, or -1 if the event is no call.
+    """
     kind = kind_of(fields)
-    if kind == "result":
-        role = "tool"
-    elif kind == "call":
-        role = "assistant"
-    else:
-        kind, role = "message", kind
+    roles = {"result": "tool", "call": "assistant"}
     return TranscriptEvent(
-        kind=cast(Any, kind),
-        role=cast(Role, role),
+        kind=cast(Any, kind if kind in roles else "message"),
+        role=cast(Role, roles.get(kind, kind)),
         message=fields["position"],
         call=call,
         text=fields["text"],
@@ -121,9 +126,9 @@ def _message(events: list[TranscriptEvent]) -> Json:
 
 
 def readable_part(rows: Sequence[Fields | None], first: int) -> list[Fields]:
-    """Return the events before the first row that is missing or is not an event.
+    """Return the rows before the first one that is missing or does not have an event's fields.
 
-    The first row has the event number `first`.
+    The first row is that of the event with number `first`.
     """
     events: list[Fields] = []
     for number, fields in enumerate(rows, first):
@@ -134,9 +139,10 @@ def readable_part(rows: Sequence[Fields | None], first: int) -> list[Fields]:
 
 
 def intact_part(rows: Sequence[Fields | None], first: int, before: str) -> list[Fields]:
-    """Return the events before the first message that is incomplete or does not match its digest.
+    """Return the rows before the first message that is incomplete or does not match its digest.
 
-    `before` is the digest of the transcript before the event with number `first`.
+    The first row is that of the event with number `first`. `before` is the digest of the transcript
+    before this event.
     """
     intact: list[Fields] = []
     for message_rows in _by_message(readable_part(rows, first)):

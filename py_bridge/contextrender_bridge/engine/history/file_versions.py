@@ -15,39 +15,50 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-PATHS: Final = (
+# The names of arguments that have a file's path, the text to replace, the text that replaces it,
+# and the whole new text of a file:
+_PATH_NAMES: Final = (
     *("file_path", "filePath", "path", "notebook_path", "target_file", "filename", "file"),
     *("absolute_path", "uri"),
 )
-OLD: Final = ("old_string", "oldString", "old_str", "oldText", "old_text", "search", "find")
-NEW: Final = ("new_string", "newString", "new_str", "newText", "new_text", "replace", "replacement")
-CONTENTS: Final = ("content", "file_text", "contents", "new_source", "fileText", "code_edit")
-SHORT: Final = 8
-"""A replaced line with fewer characters is only recognised if it is a whole line."""
-MOST_CHARACTERS: Final = 1_000_000
-"""Longer arguments are not read."""
+_OLD_TEXT_NAMES: Final = (
+    *("old_string", "oldString", "old_str", "oldText", "old_text", "search", "find"),
+)
+_NEW_TEXT_NAMES: Final = (
+    *("new_string", "newString", "new_str", "newText", "new_text", "replace", "replacement"),
+)
+_FILE_TEXT_NAMES: Final = (
+    *("content", "file_text", "contents", "new_source", "fileText", "code_edit"),
+)
 
-_READS: Final = frozenset({"view", "read", "list", "undo_edit"})
-_NUMBERED: Final = re.compile(r"\s*\d{1,7}(?:→|\t|\| ?|: ?)")
-_FAILED: Final = re.compile(
+_MIN_PARTIAL_LINE: Final = 8
+"""A removed line with fewer characters is only recognised if it is a whole line."""
+_MAX_ARGUMENTS: Final = 1_000_000
+"""Arguments with more characters are not read."""
+
+_READING_COMMANDS: Final = frozenset({"view", "read", "list", "undo_edit"})
+"""Values of the argument `command` with which a call replaces no text."""
+_LINE_NUMBER: Final = re.compile(r"\s*\d{1,7}(?:→|\t|\| ?|: ?)")
+_FAILURE: Final = re.compile(
     r"\W*(?:tool_use_error|error|failed|could ?n.t|string to replace not found|no match|invalid)\b",
     re.I,
 )
-_PATCH: Final = re.compile(r"\*\*\* Begin Patch|^(?:---|\+\+\+) \S", re.M)
+_PATCH_START: Final = re.compile(r"\*\*\* Begin Patch|^(?:---|\+\+\+) \S", re.M)
 _PATCH_FILE: Final = re.compile(
     r"(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ (?:b/)?)([^\t\r\n]+)(?:\t.*)?"
 )
 
 
 Call = tuple[int, int]
+"""The position of a call's message, and the number of the call in this message."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileEdit:
-    """One change of a file by a `call`, which is its message and its number there.
+    """One change of a file by a call.
 
-    `removed` and `added` have lines without the white space around them. If the whole file was
-    written, `is_whole` is true, and `added` has all of its lines.
+    `removed` and `added` have lines without the white space around them. If the call wrote the
+    whole file, `is_whole` is true, and `added` has all lines of the file.
     """
 
     call: Call
@@ -63,22 +74,23 @@ class FileEdit:
 
 
 class FileVersions:
-    """The edits of all files in a history, and the file that each result is of."""
+    """The edits of all files in a history, and the file that each result shows."""
 
     def __init__(self) -> None:
         """Start without edits and results."""
+        self._paths: dict[int, str] = {}  # the path that each result's call names, if it names one
         self._edits: list[FileEdit] = []  # in order
+        # Paths may be relative or absolute, so files are looked up by the base name of their path:
         self._edits_by_name: defaultdict[str, list[FileEdit]] = defaultdict(list)
-        """The edits by the base name of their path."""
-        self._paths: dict[int, str] = {}  # the path that each result's call names
-        self._results: dict[str, list[int]] = {}  # by the base name of their path, in order
+        self._results: dict[str, list[int]] = {}  # in order
+        self._newest: defaultdict[str, list[int]] = defaultdict(list)  # the not superseded ones
+
         self._failed: set[Call] = set()  # calls whose result reports a failure
         self._open_calls: dict[Call, tuple[str, ...]] = {}
-        """The path that each call without a result names, and those of the files it edits."""
-        self._newest: defaultdict[str, list[int]] = defaultdict(list)
-        """The results that are not superseded, by the base name of their path."""
+        """Of each call without a result: the path that it names, and then the paths it edits."""
         self._superseded: dict[int, tuple[int, ...]] = {}
-        self._line_bytes = 0
+        """Of each result that shows a newer version of a file: the results that it supersedes."""
+        self._line_bytes = 0  # the size of the lines in the edits
 
     @property
     def nbytes(self) -> int:
@@ -87,10 +99,10 @@ class FileVersions:
 
     def add_call(self, call: Call, arguments: str) -> None:
         """Add the path that a call names, and its edits."""
-        if len(arguments) > MOST_CHARACTERS:
+        if len(arguments) > _MAX_ARGUMENTS:
             return
         fields = _fields(arguments)
-        path = _first_text(fields, PATHS)
+        path = _first_text(fields, _PATH_NAMES)
         edits = list(_edits(call, path, fields, arguments))
         if path or edits:
             self._open_calls[call] = path, *dict.fromkeys(edit.path for edit in edits)
@@ -102,58 +114,64 @@ class FileVersions:
     def add_result(self, result: int, call: Call, text: str) -> None:
         """Add a result of a call; `text` is the result's text.
 
-        A call that failed has edited nothing, and its result supersedes none.
+        If the text reports a failure, the call edited no file, and its result supersedes no result.
         """
         path, *edited_paths = self._open_calls.pop(call, ("",))
-        has_failed = _FAILED.match(text) is not None
+        has_failed = _FAILURE.match(text) is not None
         if has_failed:
             self._failed.add(call)
         else:
             paths = [each for each in dict.fromkeys((path, *edited_paths)) if each]
-            superseded = sorted(old for each in paths for old in self._supersede(each))
+            superseded = sorted(older for each in paths for older in self._supersede(each))
             if superseded:
                 self._superseded[result] = tuple(superseded)
         if path:
+            name = _base_name(path)
             self._paths[result] = path
-            self._results.setdefault(_base_name(path), []).append(result)
+            self._results.setdefault(name, []).append(result)
             if not has_failed:
-                self._newest[_base_name(path)].append(result)
+                self._newest[name].append(result)
 
     def _supersede(self, path: str) -> list[int]:
-        """Return the newest results of a file, which are no longer its newest ones."""
-        newest = self._newest[_base_name(path)]
+        """Remove the results of a file from the newest results, and return them."""
+        name = _base_name(path)
+        newest = self._newest[name]
         superseded = [result for result in newest if is_same_path(path, self._paths[result])]
-        self._newest[_base_name(path)] = [old for old in newest if old not in superseded]
+        self._newest[name] = [result for result in newest if result not in superseded]
         return superseded
 
     def superseded_by(self, result: int) -> tuple[int, ...]:
-        """Return the results of which this result is the next version.
+        """Return the results that this result supersedes.
 
-        Its call reads, edits or writes the file that they are of.
+        They show a file that the call of this result read, edited or wrote again.
         """
         return self._superseded.get(result, ())
 
     def edits_after(self, result: int, position: int, stop: int) -> list[FileEdit]:
         """Return the edits of a result's file in the messages after `position`, up to `stop`.
 
-        The result's call is in the message at `position`. If its path is not known, the edits of
-        all files are returned.
+        `position` is that of the message with the result's call. If the result's path is not known,
+        return the edits of all files.
         """
         path = self._paths.get(result)
         edits = self._edits if path is None else self._edits_by_name.get(_base_name(path), [])
-        start = bisect_right(edits, position, key=_position_of)
+        first = bisect_right(edits, position, key=_position_of)
+        last = bisect_right(edits, stop - 1, key=_position_of)
         return [
             edit
-            for edit in edits[start : bisect_right(edits, stop - 1, key=_position_of)]
+            for edit in edits[first:last]
             if edit.call not in self._failed and (path is None or is_same_path(path, edit.path))
         ]
 
     def has_path(self, result: int) -> bool:
-        """Return whether the result is of a known file."""
+        """Return whether the path of the result's file is known."""
         return result in self._paths
 
     def newer_results(self, result: int, count: int) -> list[int]:
-        """Return the later of the first `count` results that are of the same file, newest first."""
+        """Return the results of the same file after this one, newest first.
+
+        Only the first `count` results of the history are searched.
+        """
         path = self._paths.get(result)
         if path is None:
             return []
@@ -170,13 +188,13 @@ def _position_of(edit: FileEdit) -> int:
 
 
 def replaced_ranges(text: str, edits: list[FileEdit], *, is_file: bool) -> list[tuple[int, int]]:
-    """Return the ranges of characters of an older text whose lines the edits have replaced since.
+    """Return the character ranges of the lines in an older text that the edits have replaced.
 
-    `edits` and the ranges are in order. `is_file` is true if the text is surely of the edited file.
-    Otherwise a file that was written in full replaces nothing in it.
+    The edits are in order, and so are the ranges. `is_file` is true if the text is certain to show
+    the edited file. Otherwise an edit that wrote a whole file replaces no line of the text.
     """
     removed: set[str] = set()  # lines that an edit removed and that no later edit added again
-    current_lines: frozenset[str] | None = None  # all lines, if the whole file was written
+    current_lines: frozenset[str] | None = None  # the file's lines, once an edit wrote all of it
     for edit in edits:
         if edit.is_whole and is_file:
             current_lines, removed = edit.added, set()
@@ -186,14 +204,14 @@ def replaced_ranges(text: str, edits: list[FileEdit], *, is_file: bool) -> list[
             current_lines = (current_lines - edit.removed) | edit.added
     if not removed and current_lines is None:
         return []
-    long_removed = [line for line in removed if len(line) >= SHORT]
+    long_removed = [line for line in removed if len(line) >= _MIN_PARTIAL_LINE]
 
     def is_replaced(line: str, content: str) -> bool:
-        """Return whether edits replaced `line`. `content` is it without its line number."""
+        """Return whether edits replaced `line`. `content` is the line without its number."""
         if line in removed or content in removed:
             return True
-        # Tools show lines with more than a number around them. A short line, such as a bracket, is
-        # within too many others.
+        # A tool may show a line with more than a number around it, so a removed line may be a part
+        # of `line`. A short removed line, such as a bracket, would be a part of too many lines.
         if any(removed_line in line for removed_line in long_removed):
             return True
         if current_lines is None or not content:
@@ -204,34 +222,34 @@ def replaced_ranges(text: str, edits: list[FileEdit], *, is_file: bool) -> list[
 
 
 def repeated_ranges(text: str, newer_texts: Iterable[str]) -> list[tuple[int, int]]:
-    """Return the ranges of the lines that newer versions of a text have, too, in order."""
-    lines = {_content(line) for newer_text in newer_texts for line in newer_text.splitlines()}
-    return _line_ranges(text, lambda _, content: content in lines)
+    """Return the character ranges of the text's lines that are also in one of the newer texts."""
+    newer_lines = {_content(line) for newer in newer_texts for line in newer.splitlines()}
+    return _line_ranges(text, lambda _, content: content in newer_lines)
 
 
-def _line_ranges(text: str, has: Callable[[str, str], bool]) -> list[tuple[int, int]]:
-    """Return the ranges of the lines for which `has` returns true.
+def _line_ranges(text: str, is_wanted: Callable[[str, str], bool]) -> list[tuple[int, int]]:
+    """Return the character ranges of the lines for which `is_wanted` returns true, in order.
 
-    `has` gets a line without white space around it, and the line's content, which also lacks the
-    line number that a tool wrote at its beginning.
+    Its first argument is a line without white space around it. The second one is this line without
+    the line number that a tool may have written at its beginning.
     """
     ranges: list[tuple[int, int]] = []
     start = 0
     for line in text.splitlines(keepends=True):
-        if has(line.strip(), _content(line)):
+        if is_wanted(line.strip(), _content(line)):
             ranges.append((start, start + len(line)))
         start += len(line)
     return ranges
 
 
 def _content(line: str) -> str:
-    """Return a line without its number and the white space around it."""
-    match = _NUMBERED.match(line)
-    return line[match.end() :].strip() if match else line.strip()
+    """Return a line without its line number and without the white space around it."""
+    line_number = _LINE_NUMBER.match(line)
+    return line[line_number.end() :].strip() if line_number else line.strip()
 
 
 def is_same_path(path: str, other: str) -> bool:
-    """Return whether two paths, of which one may be relative, are of the same file."""
+    """Return whether two paths name the same file. One of them may be relative."""
     path, other = path.removeprefix("./"), other.removeprefix("./")
     return path == other or path.endswith(f"/{other}") or other.endswith(f"/{path}")
 
@@ -259,29 +277,43 @@ def _first_text(fields: Mapping[str, Any], names: tuple[str, ...]) -> str:
 def _edits(call: Call, path: str, fields: Mapping[str, Any], arguments: str) -> Iterator[FileEdit]:
     """Yield the edits of a call: patches, replaced texts, and a file that is written in full.
 
-    `path` is the file that the call names, empty if it names none. `fields` are the arguments by
-    name. They are empty if `arguments` is no JSON object; it may then be a patch itself.
+    `path` is the file that the call names, or empty. `fields` are the arguments by name. If
+    `arguments` is no JSON object, `fields` is empty, and `arguments` may be a patch.
     """
-    file_contents = (*OLD, *NEW, *CONTENTS)
-    other_fields = {name: value for name, value in fields.items() if name not in file_contents}
-    for text in _texts(other_fields) if fields else [arguments]:
-        if _PATCH.search(text):
+    for text in _texts_outside_files(fields) if fields else [arguments]:
+        if _PATCH_START.search(text):
             yield from _patch_edits(call, path, text)
-    if not path or fields.get("command") in _READS:
+    if not path or fields.get("command") in _READING_COMMANDS:
         return
-    several_edits = fields.get("edits")
-    changes = [fields, *(several_edits if isinstance(several_edits, list) else ())]
-    for change in changes:
-        if isinstance(change, Mapping) and (old := _first_text(change, OLD)):
-            before, after = _lines(old), _lines(_first_text(change, NEW))
-            yield FileEdit(call, path, removed=before - after, added=after)
-    content = next((name for name in CONTENTS if isinstance(fields.get(name), str)), None)
-    if content is not None and not _first_text(fields, OLD):
-        yield FileEdit(call, path, frozenset(), _lines(fields[content]), is_whole=True)
+
+    # A call may replace one text, which is in its own arguments, and several in a list `edits`.
+    edits = fields.get("edits")
+    replacements = [fields, *(edits if isinstance(edits, list) else ())]
+    for replacement in replacements:
+        if isinstance(replacement, Mapping) and (old := _first_text(replacement, _OLD_TEXT_NAMES)):
+            old_lines = _lines(old)
+            new_lines = _lines(_first_text(replacement, _NEW_TEXT_NAMES))
+            yield FileEdit(call, path, removed=old_lines - new_lines, added=new_lines)
+
+    # A call that replaces no text may write the whole file, also an empty one.
+    if not _first_text(fields, _OLD_TEXT_NAMES):
+        file_texts = (fields.get(name) for name in _FILE_TEXT_NAMES)
+        file_text = next((text for text in file_texts if isinstance(text, str)), None)
+        if file_text is not None:
+            yield FileEdit(call, path, frozenset(), _lines(file_text), is_whole=True)
+
+
+def _texts_outside_files(fields: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the texts in a call's arguments, without texts that a file contains or shall contain.
+
+    Such a text may show a patch, which the call does not apply.
+    """
+    in_files = (*_OLD_TEXT_NAMES, *_NEW_TEXT_NAMES, *_FILE_TEXT_NAMES)
+    return _texts({name: value for name, value in fields.items() if name not in in_files})
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Yield all texts in a JSON value, such as the patch in a shell's command."""
+    """Yield all texts in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, (list, Mapping)):
@@ -290,22 +322,24 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _patch_edits(call: Call, path: str, patch: str) -> Iterator[FileEdit]:
-    """Yield the edit of each file in a patch; `path` is the file of a patch that names none."""
-    removed: dict[str, set[str]] = {}
-    added: dict[str, set[str]] = {}
+    """Yield the edit of each file in a patch. If the patch names no file, it is of `path`."""
+    removed: defaultdict[str, set[str]] = defaultdict(set)  # lines by the file's path
+    added: defaultdict[str, set[str]] = defaultdict(set)
     for line in patch.splitlines():
         if match := _PATCH_FILE.match(line):
             path = match[1].strip()
         elif line.startswith(("--- ", "*** ", "@@")) or not path:
             continue
-        elif line.startswith(("-", "+")) and line[1:].strip():
-            (removed if line[0] == "-" else added).setdefault(path, set()).add(line[1:].strip())
+        elif line.startswith(("-", "+")) and (content := line[1:].strip()):
+            lines = removed if line[0] == "-" else added
+            lines[path].add(content)
     for name in dict.fromkeys((*removed, *added)):
-        before, after = frozenset(removed.get(name, ())), frozenset(added.get(name, ()))
         # A line that the patch removes and adds, for example at another position, is not replaced.
-        yield FileEdit(call, name, removed=before - after, added=after)
+        added_lines = frozenset(added[name])
+        removed_lines = frozenset(removed[name]) - added_lines
+        yield FileEdit(call, name, removed=removed_lines, added=added_lines)
 
 
 def _lines(text: str) -> frozenset[str]:
-    """Return the lines of a text without white space around them."""
-    return frozenset(line for each in text.splitlines() if (line := each.strip()))
+    """Return the lines of a text that are not blank, without white space around them."""
+    return frozenset(content for line in text.splitlines() if (content := line.strip()))

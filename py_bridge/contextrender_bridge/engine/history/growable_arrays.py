@@ -9,9 +9,10 @@ _FIRST_SIZE = 64
 
 
 class GrowableArray:
-    """A one-dimensional array of numbers that grows at its end; its memory doubles when it is full.
+    """A one-dimensional array of numbers that grows at its end.
 
-    `values` is a view of the numbers. Read it again after an append, which may move the numbers.
+    Its memory doubles when it is full. `values` is a view of the numbers: an append may move them
+    in memory, so read `values` again after it.
     """
 
     __slots__ = ("_array", "values")
@@ -42,8 +43,9 @@ class GrowableArray:
         """Append a sequence of numbers."""
         start = len(self.values)
         stop = start + len(numbers)
-        if stop > len(self._array):
-            more = np.zeros(max(stop - len(self._array), len(self._array)), self._array.dtype)
+        capacity = len(self._array)
+        if stop > capacity:
+            more = np.zeros(max(stop - capacity, capacity), self._array.dtype)
             self._array = np.concatenate([self._array, more])
         self._array[start:stop] = numbers
         self.values = self._array[:stop]
@@ -89,7 +91,7 @@ class VectorTable:
 
     def __init__(self) -> None:
         """Start without vectors, and without a model."""
-        self.model = ""  # the embedding model of all vectors; `use_model` drops those of another
+        self.model = ""  # the embedding model that all vectors are of
         self.task: Vectors | None = None  # the vector of the first user message
         self.unsaved: set[int] = set()  # the results whose vectors are not stored yet
         self._rows: Vectors = np.zeros((0, 0), np.float32)  # each result's vector, or zeros
@@ -106,7 +108,7 @@ class VectorTable:
         return int(self._present.sum())
 
     def use_model(self, model: str) -> None:
-        """Drop every row unless the rows are of this model."""
+        """Set the embedding model of the vectors. Drop all vectors if it is another one."""
         if model != self.model:
             self.model = model
             self.task = None
@@ -117,13 +119,13 @@ class VectorTable:
     def put(self, result: int, vector: Vectors) -> None:
         """Store the unit vector of a result, shape (d,).
 
-        A vector of another width than the rows' drops every row.
+        If the stored vectors have another dimension, drop them.
         """
         if self._rows.shape[1] != len(vector):
             self._rows = np.zeros((len(self._rows), len(vector)), np.float32)
             self._present[:] = False
             self.unsaved.clear()
-        if result >= len(self._rows):
+        if result >= len(self._rows):  # grow both arrays by half
             size = max(result + 1, len(self._rows) * 3 // 2, 16)
             rows = np.zeros((size, len(vector)), np.float32)
             rows[: len(self._rows)] = self._rows
@@ -148,13 +150,16 @@ class VectorTable:
         return copied
 
     def missing_vectors(self, count: int) -> list[int]:
-        """Return which of the first `count` results have no vector yet."""
+        """Return the numbers of those of the first `count` results that have no vector yet."""
         present = self._present[:count]
         absent: list[int] = np.flatnonzero(~present).tolist()
         return [*absent, *range(len(present), count)]
 
     def matrix(self, count: int) -> Vectors:
-        """Return the vectors of the first `count` results, (count, d); absent ones are zero."""
+        """Return the vectors of the first `count` results, shape (count, d).
+
+        A result without a vector has a row of zeros.
+        """
         rows = self._rows[:count]
         if len(rows) == count:
             return rows

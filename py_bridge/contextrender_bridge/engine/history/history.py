@@ -34,7 +34,7 @@ MAX_SELECTIONS: Final = 3
 
 @dataclass(slots=True)
 class _OpenCall:
-    """A tool call without a result so far. `hash` is that of its name and arguments."""
+    """A tool call without a result so far. `hash` is the hash of the call's name and arguments."""
 
     message: int
     event: int
@@ -45,10 +45,13 @@ class _OpenCall:
 
 @dataclass(frozen=True, slots=True)
 class AppendedMessage:
-    """A message of a history: its position, the number of its first event, and its events."""
+    """A message that was appended to a history.
+
+    Its events are numbered from `first_event`. `digest` is that of all messages up to this one.
+    """
 
     position: int
-    first: int
+    first_event: int
     events: list[TranscriptEvent]
     digest: str
 
@@ -57,10 +60,10 @@ class AppendedMessage:
 class ResultArrays:
     """The tool results. Every array has one entry for each result.
 
-    `message` and `event` are the position of the result's message and the number of its event.
-    `call_message` and `call_event` are those of its call, or NO_CALL if it has no call. `call_id`
-    is the id of its call, `turn` the turn of the call. `tokens` and `call_tokens` are the sizes of
-    the result and of the call.
+    `message` is the position of the result's message, `event` the number of the result's event.
+    `call_message` and `call_event` are the same of the result's call, or NO_CALL if it has no call.
+    `call_id` and `turn` are the call's id and turn. `tokens` and `call_tokens` are the sizes of the
+    result and of the call.
     """
 
     message: array[int] = field(default_factory=lambda: array("l"))
@@ -153,7 +156,11 @@ class History:
         return self.tracking
 
     def remember(self, policy: str, selection: "Selection") -> None:
-        """Keep a call's selection, and those of the calls before it, which may be repeated."""
+        """Keep the selection of a call.
+
+        The selections of the calls before it are kept, too, because a caller may repeat these
+        calls. Only the last `MAX_SELECTIONS` are kept.
+        """
         self.selections[selection.messages] = (policy, selection)
         for messages in sorted(self.selections)[:-MAX_SELECTIONS]:
             del self.selections[messages]
@@ -161,9 +168,11 @@ class History:
     def count_uses(self) -> int:
         """Return the number of results that answers used. A result counts once per answer."""
         first_events = self.first_events
-        return len(
-            {(bisect_right(first_events, use.operation), use.result) for use in self.reuse.uses}
-        )
+        # `bisect_right` returns the same number for all operations of one message.
+        answers_and_results = {
+            (bisect_right(first_events, use.operation), use.result) for use in self.reuse.uses
+        }
+        return len(answers_and_results)
 
     def result_at(self, message: int) -> int:
         """Return the number of the result in this message, or -1."""
@@ -187,9 +196,10 @@ class History:
         return self.first_events[messages] if messages < len(self.roles) else self.events
 
     def place_of(self, event: int) -> tuple[int, int]:
-        """Return the message of an event, and the number of its call; -1 if it is no call.
+        """Return the position of an event's message, and the number of the call in the message.
 
-        A message's first event is its text or its result, and its calls follow.
+        A message's first event is its text or its result, for which the number is -1. The events of
+        the message's calls follow, with the numbers 0, 1 and so on.
         """
         message = bisect_right(self.first_events, event) - 1
         return message, event - self.first_events[message] - 1
@@ -199,11 +209,14 @@ class History:
         return self.results.turn[result]
 
     def call_of(self, result: int) -> tuple[int, int]:
-        """Return the message of a result's call and the call's number in it, or -1 and -1."""
+        """Return the position of the message with a result's call, and the call's number in it.
+
+        Return -1 and -1 if the result has no call.
+        """
         return self.calls_of((result,))[0]
 
     def calls_of(self, results: Iterable[int]) -> list[tuple[int, int]]:
-        """Return `call_of` for each of several results."""
+        """Return for each of these results what `call_of` returns."""
         events, messages = self.results.call_event, self.results.call_message
         calls = ((events[result], messages[result]) for result in results)
         return [
@@ -212,9 +225,9 @@ class History:
         ]
 
     def edits_since(self, result: int, messages: int) -> list[FileEdit]:
-        """Return the edits of a result's file, after its call, in the first `messages` messages.
+        """Return the edits of a result's file after the result's call, among the first `messages`.
 
-        Return none if the result's file is not known.
+        Return an empty list if the path of the file is not known.
         """
         if not self.files.has_path(result):
             return []
@@ -239,9 +252,10 @@ class History:
         `message` is the original, or None to keep its text out of memory. `time` is when the
         message arrived, in seconds since 1970.
         """
-        head = events[0]
+        head = events[0]  # the message's text or result; its calls follow
         position = len(self.roles)
         self._count_role(head.role, position)
+        # User and system messages belong to the next turn, an answer to its own turn.
         turn = self.turn if head.role in ("user", "system") else self.assistants
         self.roles.append(head.role)
         self.messages.append(message)
@@ -252,7 +266,7 @@ class History:
             self.text_bytes += sum(len(event.text) for event in events)
         self._add_calls(events, position, turn)
         if head.kind == "result":
-            turn = self._append_result(head, position)
+            turn = self._append_result(head, position)  # the turn of its call
             self.text_tokens.append(0)  # `results` has the tokens of its text
         else:
             self.text_tokens.append(head.tokens)
@@ -278,7 +292,7 @@ class History:
             self.leading_system += 1
 
     def _add_calls(self, events: Sequence[TranscriptEvent], position: int, turn: int) -> None:
-        """Add a message's calls as open, and record which earlier results they call for again."""
+        """Add a message's calls as open. Record the earlier results whose calls they repeat."""
         results_called_again: set[int] = set()
         for number, event in enumerate(events, self.events):
             if event.kind == "call":
@@ -293,7 +307,7 @@ class History:
         if results_called_again:
             self.results_called_again[position] = tuple(sorted(results_called_again))
 
-    def take(
+    def append_messages(
         self,
         messages: Sequence[Json],
         digests: Sequence[str],
@@ -307,15 +321,18 @@ class History:
         """
         appended: list[AppendedMessage] = []
         for message, digest, time in zip(messages, digests, times, strict=True):
-            position, first = len(self.roles), self.events
+            position, first_event = len(self.roles), self.events
             events = split(message, position, counter)
             self.append(events, digest, message, time)
-            appended.append(AppendedMessage(position, first, events, digest))
+            appended.append(AppendedMessage(position, first_event, events, digest))
         return appended
 
-    def trace(self, first: int, events: Sequence[TranscriptEvent]) -> None:
-        """Add a message's events, numbered from `first`, to the reuse index."""
-        for number, event in enumerate(events, first):
+    def trace(self, first_event: int, events: Sequence[TranscriptEvent]) -> None:
+        """Record the values of a message's result, or the results that its text and calls use.
+
+        The message's events are numbered from `first_event`.
+        """
+        for number, event in enumerate(events, first_event):
             if event.kind == "result":
                 self.reuse.observe_result(event.text)
             elif event.role == "assistant":
@@ -324,13 +341,14 @@ class History:
     def extend(
         self, messages: Sequence[Json], counter: TokenCounter, times: Sequence[float] = ()
     ) -> None:
-        """Append and trace checked messages that are not stored in a graph.
+        """Append checked messages that are not stored in a graph, and trace their reuse.
 
-        `times` are when the messages arrived, if that is known.
+        `times` are when the messages arrived, in seconds since 1970; empty if that is not known.
         """
         digests = digests_after(self.digest, messages)
-        for message in self.take(messages, digests, counter, times or [0.0] * len(messages)):
-            self.trace(message.first, message.events)
+        times = times or [0.0] * len(messages)
+        for message in self.append_messages(messages, digests, counter, times):
+            self.trace(message.first_event, message.events)
 
     def up_to(self, messages: int, counter: TokenCounter) -> Self | None:
         """Return the history as it was after its first `messages` messages.
@@ -372,9 +390,10 @@ class History:
         return turn
 
     def _close_call(self, call_id: str) -> _OpenCall | None:
-        """Return the call that a result with this id answers, which then is open no more.
+        """Remove the call that a result with this id answers from the open calls, and return it.
 
-        If several open calls have the id, it is the first one of the latest message.
+        If several open calls have the id, the result answers the first of those in the latest
+        message. Return None if no open call has the id.
         """
         open_calls = self._open_calls.get(call_id)
         if not open_calls:

@@ -1,7 +1,7 @@
-"""Earlier states of a history and of its tracking, cut from the arrays of the full history.
+"""Earlier states of a history and of its tracking, made from the arrays of the full history.
 
-Reading the texts of thousands of results again would take seconds. So most arrays are cut, and only
-what later messages change is recorded with its position.
+Reading the texts of thousands of results again would take seconds. Most arrays only grow, so an
+earlier state is their beginning. Changes by later messages are recorded with their positions.
 """
 
 from bisect import bisect_left
@@ -37,14 +37,16 @@ _BY_MESSAGE: Final = (
 """The fields of a history that have one entry for each message."""
 
 _BY_RESULT: Final = ("owned_counts", "previous_sizes")
+"""The arrays of a tracking that have one entry for each result, and that only grow."""
 _BY_SEGMENT: Final = ("segment_end", "segment_tokens", "segment_result")
-"""The arrays of a tracking that have one entry for each result, and for each segment."""
+"""The arrays of a tracking that have one entry for each segment."""
 
 
 def earlier_history(full_history: History, messages: int) -> History:
-    """Return the history as it was after its first `messages` messages. Do not add to it.
+    """Return the history as it was after its first `messages` messages.
 
     All texts of `full_history` must be in memory, and its reuse must be a `RememberingReuse`.
+    Nothing may be appended to the returned history.
     """
     earlier = History()
     event_count = full_history.events_before(messages)
@@ -66,6 +68,7 @@ def earlier_history(full_history: History, messages: int) -> History:
     earlier.first_user = full_history.first_user if full_history.first_user < messages else -1
     earlier.last_user = earlier.latest_of("user", messages)
     earlier.last_assistant = earlier.latest_of("assistant", messages)
+    # These are looked up by number or position, so entries of later messages do no harm.
     earlier.names, earlier.files = full_history.names, full_history.files
     earlier.replay_tracking = full_history.replay_tracking
     earlier._result_at = {message: number for number, message in enumerate(earlier.results.message)}
@@ -75,23 +78,23 @@ def earlier_history(full_history: History, messages: int) -> History:
 class RememberingTracking(Tracking):
     """A tracking that can return its state after each of its messages.
 
-    Most of its arrays only grow, so an earlier state is their beginning. What later messages change
-    is recorded beside them.
+    Most of its arrays only grow, so their beginning is their earlier state. The changes of the
+    other arrays are recorded with the position of the message that made them.
     """
 
     def __init__(self) -> None:
         """Start a tracking without messages."""
         super().__init__()
         self._position = 0  # of the message that is being added
-        # After each message:
+        # One entry for each message, the counts after it:
         self._token_counts, self._event_counts = GrowableArray(), GrowableArray()
-        # Each result:
-        self._result_positions: list[int] = []  # its message
+        # One entry for each result:
+        self._result_positions: list[int] = []  # the position of its message
         self._result_turn = GrowableArray()
-        # Each token:
-        self._first_use = GrowableArray(np.int32)  # the message that used it first
-        # Each use of a result by an assistant message, in order:
-        self._use_position = GrowableArray()  # the message
+        # One entry for each token:
+        self._first_use = GrowableArray(np.int32)  # the position of the message that used it first
+        # One entry for each use of a result by an assistant message, in order:
+        self._use_position = GrowableArray()  # the position of the assistant message
         self._used_result = GrowableArray(np.int32)
         self._use_turn = GrowableArray()
 
@@ -104,18 +107,22 @@ class RememberingTracking(Tracking):
         until the next call of this method.
         """
         self.catch_up(history, messages, originals, counter)
-        return (
-            self if self.message_count == messages else self._before(history, messages, originals)
-        )
+        if self.message_count == messages:
+            return self
+        return self._earlier_tracking(history, messages, originals)
 
-    def _before(self, history: "History", messages: int, originals: Originals) -> Tracking:
-        """Return the tracking of the first `messages` messages, cut from the arrays of this one."""
+    def _earlier_tracking(
+        self, history: "History", messages: int, originals: Originals
+    ) -> Tracking:
+        """Return the tracking as it was after its first `messages` messages."""
         earlier = Tracking()
         earlier.message_count = messages
         result_count = bisect_left(self._result_positions, messages)
         segment_count = int(self.first_segment.values[result_count])
         token_count = int(self._token_counts.values[messages - 1]) if messages else 0
         event_count = int(self._event_counts.values[messages - 1]) if messages else 0
+
+        # Results and segments: arrays of offsets have one more entry, the end of the last one.
         for field in _BY_RESULT:
             setattr(earlier, field, getattr(self, field).first(result_count))
         for field in _BY_SEGMENT:
@@ -124,12 +131,16 @@ class RememberingTracking(Tracking):
         earlier.segment_ids_at = self.segment_ids_at.first(segment_count + 1)
         earlier.segment_ids = self.segment_ids.first(int(self.segment_ids_at.values[segment_count]))
         earlier.word_index = self.word_index.first(result_count, segment_count)
-        earlier.token_kinds = self.token_kinds.first(token_count)
+
+        # Tokens and events: the tables of token numbers are shared, because copies would be slow.
+        # `ids_of_texts` leaves out the numbers of later tokens.
         earlier._ids, earlier._ids_by_text = self._ids, self._ids_by_text
+        earlier.token_kinds = self.token_kinds.first(token_count)
         earlier._owners = self._owners.first(token_count)
         earlier._event_ids_at = self._event_ids_at.first(event_count + 1)
         earlier._event_ids = self._event_ids.first(int(self._event_ids_at.values[event_count]))
-        # A token was used then if the first message that used it is one of these messages.
+
+        # Uses and words: later messages have changed them.
         earlier.is_used = _growable(self._first_use.values[:token_count] < messages)
         earlier.use_counts, earlier.last_use_turns = self._uses_before(messages, result_count)
         earlier.task_words, earlier.user_words, earlier.answer_words = _latest_words(
@@ -137,18 +148,18 @@ class RememberingTracking(Tracking):
         )
         return earlier
 
-    def _uses_before(self, messages: int, results: int) -> tuple[GrowableArray, GrowableArray]:
-        """Return `use_counts` and `last_use_turns` of the first results.
+    def _uses_before(self, messages: int, result_count: int) -> tuple[GrowableArray, GrowableArray]:
+        """Return `use_counts` and `last_use_turns` as they were after the first `messages`.
 
-        They are as of the first `messages` messages. The last use of a result that is never used is
-        its own turn.
+        They have one entry for each of the first `result_count` results.
         """
         use_count = int(np.searchsorted(self._use_position.values, messages))
         used_results = self._used_result.values[:use_count]
-        last_use = self._result_turn.values[:results].copy()
-        use_turns = self._use_turn.values[:use_count]
-        last_use[used_results] = use_turns  # the latest of several uses wins
-        return _growable(np.bincount(used_results, minlength=results)), _growable(last_use)
+        use_counts = np.bincount(used_results, minlength=result_count)
+        # A result without a use has its own turn. Of several uses, the latest is written last.
+        last_use_turns = self._result_turn.values[:result_count].copy()
+        last_use_turns[used_results] = self._use_turn.values[:use_count]
+        return _growable(use_counts), _growable(last_use_turns)
 
     def _add(self, history: "History", position: int, message: Json, counter: TokenCounter) -> None:
         """Add `message`, and record what is needed to return to the state after it."""
@@ -177,10 +188,10 @@ class RememberingTracking(Tracking):
 def _latest_words(
     history: "History", messages: int, originals: Originals
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Return the `task_words`, `user_words` and `answer_words` of a tracking.
+    """Return `task_words`, `user_words` and `answer_words` of a tracking of the first `messages`.
 
-    They are the words of the first user message, and of the latest user message and the latest
-    assistant message among the first `messages` messages; empty if there is no such message.
+    They are the words of the first user message, of the latest user message and of the latest
+    assistant message. If there is no such message, they are empty.
     """
     last_user = history.latest_of("user", messages)
     last_assistant = history.latest_of("assistant", messages)
@@ -194,7 +205,7 @@ def _latest_words(
 
 
 def _text(position: int, originals: Originals) -> str:
-    """Return the tracked part of a message's text."""
+    """Return the first `MOST_CHARACTERS` characters of a message's text."""
     (message,) = originals(position, position + 1)
     return content_text(message.get("content"))[:MOST_CHARACTERS]
 

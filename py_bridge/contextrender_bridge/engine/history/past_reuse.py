@@ -1,6 +1,6 @@
-"""Earlier states of the reuse index, cut from the arrays of the full one.
+"""Earlier states of the reuse index, made from the arrays of the full index.
 
-Tracing thousands of operations again would take seconds (`history_snapshot`).
+Tracing thousands of operations again would take seconds.
 """
 
 from bisect import bisect_left
@@ -18,18 +18,18 @@ Ints = NDArray[np.integer[Any]]
 
 
 class RememberingReuse(ReuseIndex):
-    """An index that can return its earlier states, because it records the values in their order.
+    """An index that can return its earlier states.
 
-    A match is one value of a use, with the result that the use is credited to. Values are stored by
-    number.
+    For this, it records the values of all results and all matches, in order. A match is one value
+    of a use, with the result that the use is credited to. Values are stored as numbers.
     """
 
     def __init__(self) -> None:
         """Start without values and uses."""
         super().__init__()
-        # The values of all results, one result after the other, and where those of each result end.
+        # The values of all results in order, and the index at which those of each result end.
         self._result_values, self._result_ends = GrowableArray(np.int32), GrowableArray()
-        # The matches of all uses, one use after the other, and where those of each use end.
+        # The matches of all uses in order, and the index at which those of each use end.
         self._matched_values = GrowableArray(np.int32)
         self._matched_results = GrowableArray(np.int32)
         self._use_ends = GrowableArray()
@@ -49,22 +49,24 @@ class RememberingReuse(ReuseIndex):
     def up_to(self, events: int, results: int) -> "EarlierReuse":
         """Return the index as it was after the first `events` events and `results` results."""
         self._add_matches()
-        value_count = int(self._result_ends.values[results - 1]) if results else 0
-        uses = bisect_left(self.uses, events, key=lambda use: use.operation)
-        match_count = int(self._use_ends.values[uses - 1]) if uses else 0
+        use_count = bisect_left(self.uses, events, key=lambda use: use.operation)
+        match_count = int(self._use_ends.values[use_count - 1]) if use_count else 0
+        value_end = int(self._result_ends.values[results - 1]) if results else 0
+        # A result has each of its values once, so this counts the results that contain a value.
+        result_counts = np.bincount(
+            self._result_values.values[:value_end], minlength=len(self._first_result)
+        )
         return EarlierReuse(
-            self.uses[:uses],
+            self.uses[:use_count],
             self._ids,
-            np.bincount(
-                self._result_values.values[:value_count], minlength=len(self._first_result)
-            ),
+            result_counts,
             self._matched_values.values[:match_count],
             self._matched_results.values[:match_count],
             results,
         )
 
     def _add_matches(self) -> None:
-        """Append the matches of the uses since the last call of this method."""
+        """Append the matches of the uses that were added since the last call of this method."""
         for use in self.uses[len(self._use_ends) :]:
             self._matched_values.extend([self._ids[value] for value in use.values])
             self._matched_results.extend([use.result] * len(use.values))
@@ -72,11 +74,7 @@ class RememberingReuse(ReuseIndex):
 
 
 class EarlierReuse(ReuseIndex):
-    """An index as it was earlier. Do not add to it.
-
-    `result_counts` has, for each value, the number of results that contain it. `matched_values` and
-    `matched_results` have the value and the result of each match.
-    """
+    """An earlier state of an index. Do not add to it."""
 
     def __init__(
         self,
@@ -87,7 +85,11 @@ class EarlierReuse(ReuseIndex):
         matched_results: Ints,
         results: int,
     ) -> None:
-        """Set up an index of the first `results` results. `ids` has the number of each value."""
+        """Set up an index of the first `results` results. `ids` has the number of each value.
+
+        `result_counts` has, for each value, the number of results that contain it. `matched_values`
+        and `matched_results` have the value and the result of each match.
+        """
         super().__init__()
         self.uses, self._ids = uses, ids
         self._result_counts = result_counts
@@ -107,15 +109,16 @@ class EarlierReuse(ReuseIndex):
     def _compute_scores(self) -> list[float]:
         """Return the reuse score of every result, 0 for a result without a match.
 
-        It is the sum over the result's matched values of m/n, where m is the number of matches of
-        the value and n the number of results that contain it (docs/method.md, Reuse score). A value
-        is credited to one result alone, so its m matches are all of this result.
+        The score of a result is the sum of m/n over its matched values. m is the number of matches
+        of the value, and n the number of results that contain the value (docs/method.md, Reuse
+        score). All m matches are credited to the same result.
         """
         scores = [0.0] * self._results
         if not len(self._matched_values):
             return scores
         value_count = len(self._result_counts)
-        # The distinct pairs of a result and a matched value, as one number each, sorted by result.
+        # Encode a pair of a result and a matched value as one number. Sorted pairs are then sorted
+        # by result.
         pairs, pair_counts = np.unique(
             self._matched_results.astype(np.int64) * value_count + self._matched_values,
             return_counts=True,
@@ -123,19 +126,18 @@ class EarlierReuse(ReuseIndex):
         results, values = np.divmod(pairs, value_count)
         match_counts = np.bincount(values, pair_counts, value_count)
         terms = (match_counts[values] / self._result_counts[values]).tolist()
-        used_results, first_terms = np.unique(results, return_index=True)
-        ends = [*first_terms[1:].tolist(), len(terms)]
-        for result, start, end in zip(
-            used_results.tolist(), first_terms.tolist(), ends, strict=True
-        ):
+        # Add up the terms of each result, which follow each other.
+        used_results, starts = np.unique(results, return_index=True)
+        ends = [*starts[1:].tolist(), len(terms)]
+        for result, start, end in zip(used_results.tolist(), starts.tolist(), ends, strict=True):
             scores[result] = terms[start] if end == start + 1 else fsum(terms[start:end])
         return scores
 
     def result_counts(self, values: Iterable[str]) -> dict[str, int]:
-        """Return the number of results that contained each value, without those in no result."""
+        """Return the number of results that contained each value. Leave out unknown values."""
         numbers = {value: self._ids[value] for value in values if value in self._ids}
         return {value: int(self._result_counts[number]) for value, number in numbers.items()}
 
     def used_values(self, result: int) -> list[str]:
-        """Return the values of a result that operations had matched."""
+        """Return the values of a result that operations had repeated."""
         return sorted({value for use in self.uses if use.result == result for value in use.values})

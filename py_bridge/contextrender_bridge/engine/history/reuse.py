@@ -1,7 +1,7 @@
 """Tool-Flow Analysis: which earlier tool results later operations used.
 
 The rules are those of `docs/method.md`, Tool-Flow Analysis. Results and operations are added to the
-index in transcript order. It does not need their texts again.
+index in transcript order. The index does not keep their texts.
 """
 
 from array import array
@@ -16,7 +16,10 @@ from contextrender_bridge.engine.text.values import extract_values
 
 @dataclass(slots=True, frozen=True)
 class Use:
-    """A use of a result (by number) by a later operation (by event), which repeats `values`."""
+    """A use of a result by a later operation, which repeats `values` of the result.
+
+    `result` is the result's number. `operation` is the event number of the text or call.
+    """
 
     operation: int
     result: int
@@ -26,15 +29,15 @@ class Use:
 class ReuseIndex:
     """An index of the values in results, and of the operations that repeat them.
 
-    An operation that repeats a value is a match of the value, and is credited to the first result
-    that contains the value. A use has all values of one operation that are credited to one result.
+    If an operation repeats a value, that is a match. A match is credited to the first result that
+    contains the value. A use has all values of one operation that are credited to the same result.
     """
 
     def __init__(self) -> None:
         """Start without values and uses."""
         self.uses: list[Use] = []  # in transcript order
         # Each value, by its number:
-        self._ids: dict[str, int] = {}  # the number
+        self._ids: dict[str, int] = {}  # the number of each value
         self._first_result = array("l")  # the first result with the value
         self._result_count = array("l")  # the number of results with it
         self._match_count = array("l")  # the number of operations that repeat it
@@ -70,8 +73,9 @@ class ReuseIndex:
         for value in values - new_values:
             number = self._ids[value]
             self._result_count[number] += 1
-            if self._match_count[number]:  # its matches now count less for its first result
+            if self._match_count[number]:  # each match now adds less to its result's score
                 self._stale.add(self._first_result[number])
+        # Each new value gets the next number.
         self._ids.update(zip(new_values, count(len(self._first_result)), strict=False))
         self._first_result.extend(repeat(result, len(new_values)))
         self._result_count.extend(repeat(1, len(new_values)))
@@ -97,16 +101,16 @@ class ReuseIndex:
         self.uses.extend(uses)
         return uses
 
-    def _add_match(self, number: int, result: int) -> None:
-        """Count a match of a value, which is credited to a result."""
-        self._match_count[number] += 1
-        self._credited.setdefault(result, set()).add(number)
+    def _add_match(self, value_number: int, result: int) -> None:
+        """Count a match of a value, and credit it to a result."""
+        self._match_count[value_number] += 1
+        self._credited.setdefault(result, set()).add(value_number)
         self._stale.add(result)
 
     def credit(self, use: Use) -> None:
-        """Add a use that the graph has stored.
+        """Add a use that the graph has stored. Ignore it if it has a value that no result contains.
 
-        A use of a value that no result contains is corrupted, and is left out.
+        Such a use is corrupted.
         """
         if not all(isinstance(value, str) and value in self._ids for value in use.values):
             return
@@ -117,9 +121,9 @@ class ReuseIndex:
     def scores(self) -> list[float]:
         """Return the reuse score c of every result, as of the next call.
 
-        It is the sum of 1/n over the matches credited to the result, where n is the number of
-        results that contain the match's value. The sums are rounded exactly, so they do not depend
-        on the order of the matches.
+        The score is the sum of 1/n over the matches that are credited to the result. n is the
+        number of results that contain the value of the match. `fsum` rounds only the sum, so the
+        score does not depend on the order of the matches.
         """
         for result in self._stale:
             self._scores[result] = fsum(
@@ -130,18 +134,17 @@ class ReuseIndex:
         return self._scores
 
     def result_counts(self, values: Iterable[str]) -> dict[str, int]:
-        """Return the number of results that contain each value, without those in no result."""
+        """Return the number of results that contain each value. Leave out values in no result."""
         return {
             value: self._result_count[self._ids[value]] for value in values if value in self._ids
         }
 
     def first_result_with(self, value: str) -> int:
-        """Return the first result that contains a value. Some result has to contain it."""
+        """Return the first result that contains a value. At least one result must contain it."""
         return int(self._first_result[self._ids[value]])
 
     def used_values(self, result: int) -> list[str]:
-        """Return the values whose matches by operations so far are credited to a result."""
-        credited = self._credited.get(result)
-        if not credited:
+        """Return the values of a result that operations repeated and that are credited to it."""
+        if not self._credited.get(result):
             return []
         return sorted({value for use in self.uses if use.result == result for value in use.values})

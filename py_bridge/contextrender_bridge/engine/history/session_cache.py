@@ -15,11 +15,12 @@ Key = tuple[str, str]
 
 @dataclass(slots=True)
 class SessionState:
-    """A session as of `revision`. Its `epoch` differs from that of an earlier session of its key.
+    """A session as of `revision`.
 
-    `head` is the branch that was used last, `histories` has the loaded branches by number. The
-    session is `changed` while it has messages that are not committed. `nodes` are the stored nodes
-    that the next call needs; the engine does not read them.
+    `epoch` differs if a session was deleted and created again with the same key. `head` is the
+    branch that was used last. `histories` has the loaded branches by number. `changed` is true
+    while the session has messages that are not committed. `nodes` are the stored nodes that the
+    next call needs; the engine does not read them.
     """
 
     id: UUID
@@ -48,7 +49,7 @@ class _CachedState:
 
 
 _MAX_OVERSIZE = 4
-"""A state without texts is kept up to this multiple of the cache's limit."""
+"""A single state without texts may have this multiple of the cache's limit."""
 
 
 class SessionCache:
@@ -58,7 +59,6 @@ class SessionCache:
     """
 
     def __init__(self, limit: int) -> None:
-        """Start an empty cache of about `limit` bytes."""
         self.limit = limit
         self._guard = threading.Lock()
         self._entries: OrderedDict[Key, _CachedState] = OrderedDict()
@@ -71,7 +71,7 @@ class SessionCache:
         return self._bytes
 
     def get(self, key: Key) -> SessionState | None:
-        """Return the state of a session, or None. It is then the most recently used one."""
+        """Return the state of a session, or None. Mark it as the most recently used one."""
         with self._guard:
             entry = self._entries.get(key)
             if entry is None:
@@ -81,10 +81,10 @@ class SessionCache:
             return entry.state
 
     def put(self, key: Key, state: SessionState) -> None:
-        """Add a state. Above the limit, drop the least recently used states.
+        """Add a state. If the cache is then above its limit, drop the least recently used states.
 
-        If this state alone is above the limit, drop its texts and all of its histories but the one
-        used last. If it is then still much too large, it is not cached.
+        If this state alone is above the limit, drop its texts, and all of its histories but that of
+        the head. If it is still above `_MAX_OVERSIZE` times the limit, do not cache it.
         """
         entry = _CachedState(state, state.nbytes, time.monotonic())
         with self._guard:
@@ -93,6 +93,7 @@ class SessionCache:
                 self._drop(next(iter(self._entries)))
             if self._bytes <= self.limit:
                 return
+            # Only this state is left.
             for history in state.histories.values():
                 history.forget_texts()
             head = state.histories.get(state.head)
@@ -102,9 +103,10 @@ class SessionCache:
                 self._drop(key)
 
     def drop_idle(self, size: int, seconds: float) -> bool:
-        """Drop states of at least `size` bytes that were not used for `seconds`.
+        """Drop states of at least `size` bytes that were not used for `seconds` seconds.
 
-        Return whether there were any. A request that still works on a state puts it back.
+        Return whether there were any. A request that is still working on a dropped state adds it
+        again at its end.
         """
         latest_use = time.monotonic() - seconds
         with self._guard:
@@ -129,7 +131,7 @@ class SessionCache:
             self._bytes = 0
 
     def _replace(self, key: Key, entry: _CachedState) -> None:
-        """Add a state as the most recently used one, instead of an earlier state of its key."""
+        """Add a state as the most recently used one. It replaces an earlier state of its key."""
         self._drop(key)
         self._entries[key] = entry
         self._bytes += entry.size

@@ -1,6 +1,7 @@
-"""The segments of results' texts, of which excerpts are made, and an index of their words.
+"""The segments into which results' texts are split, and an index of their words.
 
-The index returns BM25 scores and the overlap of segments with a query (docs/policies.md, Words).
+Excerpts are made of segments. The index returns BM25 scores of results, and the overlap of segments
+with a query (docs/policies.md, Words).
 """
 
 import re
@@ -32,8 +33,8 @@ LONGEST_WORD: Final = 280
 _LINE: Final = r"(?:\n|\\n)"
 """Matches a line break, also an escaped one of JSON text."""
 
-# One pattern for each place where a segment may end, the best first. A pattern has a least number
-# of characters, so that a segment does not end at its first separator.
+# One pattern for each kind of place where a segment may end, the best first. Most patterns require
+# a number of characters before the place, so that a segment does not end at its first separator.
 _SEGMENT: Final = re.compile(
     "|".join(
         pattern.replace("MOST", str(SEGMENT_CHARACTERS)).replace("LINE", _LINE)
@@ -56,16 +57,16 @@ _SEGMENT: Final = re.compile(
 
 
 def segments_of(text: str) -> list[str]:
-    """Split a text into segments of about `SEGMENT_CHARACTERS` at most; an empty text is one.
+    """Split a text into segments of usually at most `SEGMENT_CHARACTERS` characters.
 
     A segment ends, in this order of preference:
 
-    1. with a record or an item of a list, up to `LONGEST_RECORD` characters;
+    1. with a record or an item of a list; such a segment may have `LONGEST_RECORD` characters;
     2. with a line;
     3. with a record within a line, a sentence or a field;
     4. at white space or a comma, but not between a key and its value.
 
-    A word is not split up to `LONGEST_WORD` characters.
+    A word of up to `LONGEST_WORD` characters is not split. An empty text is one segment.
     """
     return _SEGMENT.findall(text) or [""]
 
@@ -85,24 +86,23 @@ class WordIndex:
     def __init__(self) -> None:
         """Start without segments."""
         self._postings: dict[str, int | array[int]] = {}
-        """By word: the segments that contain it in order, or the segment if it is only one."""
-        self._entries = 0
-        """The number of pairs of a word and a segment that contains it."""
-        self._lengths = GrowableArray()
-        self._result_of = GrowableArray(np.int32)
-        """The result of each segment."""
+        """The segments with each word, in order; to save memory, no array if it is only one."""
+        self._posting_count = 0  # the number of pairs of a word and a segment with the word
+        self._lengths = GrowableArray()  # the length of each result
+        self._result_of = GrowableArray(np.int32)  # the result of each segment
 
     @property
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
-        words = 100 * len(self._postings) + 5 * self._entries
+        words = 100 * len(self._postings) + 5 * self._posting_count
         return words + GrowableArray.bytes_in(self)
 
     def add(self, segments: Sequence[str]) -> None:
-        """Add the next result as the texts of its segments."""
-        result, first, length = len(self._lengths.values), len(self._result_of.values), 0
+        """Add the next result, given as the texts of its segments."""
+        result, first_segment = len(self._lengths.values), len(self._result_of.values)
+        length = 0
         postings = self._postings
-        for segment, text in enumerate(segments, first):
+        for segment, text in enumerate(segments, first_segment):
             words = set(_WORD.findall(text.lower()))
             length += len(words)
             for word in words:
@@ -113,18 +113,19 @@ class WordIndex:
                     postings[word] = array("i", (posting, segment))
                 else:
                     posting.append(segment)
-        self._entries += length
+        self._posting_count += length
         GrowableArray.extend_all(
             (self._lengths, (length,)), (self._result_of, [result] * len(segments))
         )
 
     def first(self, results: int, segments: int) -> "WordIndex":
-        """Return the index of the first results and segments, to which no result can be added.
+        """Return an index of the first `results` results, which have `segments` segments.
 
-        It shares the postings, so these also have later segments, which `match` leaves out.
+        Do not add to it. It shares the postings of this index. They also have later segments, which
+        `match` leaves out.
         """
         index = WordIndex()
-        index._postings, index._entries = self._postings, self._entries
+        index._postings, index._posting_count = self._postings, self._posting_count
         index._lengths = self._lengths.first(results)
         index._result_of = self._result_of.first(segments)
         return index
@@ -133,8 +134,8 @@ class WordIndex:
         """Return the BM25 score of every result, and every segment's overlap with the query.
 
         The overlap is the sum of the inverse document frequencies (idf) of the query's words that
-        the segment contains. `query` has distinct words; the first `MAX_QUERY_WORDS` that any
-        result contains count.
+        the segment contains. The words of `query` are distinct. Words that no result contains are
+        left out; of the others, only the first `MAX_QUERY_WORDS` count.
         """
         lengths, result_of = self._lengths.values, self._result_of.values
         result_count, segment_count = len(lengths), len(result_of)
@@ -142,17 +143,21 @@ class WordIndex:
         if not segments_by_word:
             return np.zeros(result_count), np.zeros(segment_count)
         word_count = len(segments_by_word)
+
         # A hit is a pair of a query word and a segment that contains it. The hits are sorted by
-        # word, then by segment. Each array has one entry for each hit.
+        # word, then by segment. Each `hit_` array has one entry for each hit.
         hit_segment = np.concatenate([np.frombuffer(hits, np.int32) for hits in segments_by_word])
         hit_word = np.repeat(np.arange(word_count), [len(hits) for hits in segments_by_word])
         hit_result = result_of[hit_segment]
-        # A pair is a query word and a result that contains it. Its hits follow each other, and
-        # their number is the word's frequency in the result.
+
+        # A pair is a query word and a result that contains it. The hits of a pair follow each
+        # other, and their number is the word's frequency in the result.
         is_next_pair = (hit_result[1:] != hit_result[:-1]) | (hit_word[1:] != hit_word[:-1])
         first_hit = np.flatnonzero(np.concatenate(([True], is_next_pair)))
         pair_word, pair_result = hit_word[first_hit], hit_result[first_hit]
         frequency = np.diff(np.append(first_hit, len(hit_segment)))
+
+        # The formulas of BM25, with its usual names.
         results_with_word = np.bincount(pair_word, minlength=word_count)
         idf = np.log(1 + (result_count - results_with_word + 0.5) / (results_with_word + 0.5))
         mean_length = max(1.0, float(lengths.mean()))
@@ -163,7 +168,7 @@ class WordIndex:
         return bm25, overlap
 
     def _segments_with(self, query: Iterable[str]) -> "list[array[int]]":
-        """Return the segments with each word of the query that is in this index, in order.
+        """Return the segments with each word of the query, in order. Leave out unknown words.
 
         The postings may be those of a longer index (`first`), so segments after the last one of
         this index are left out.

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from contextrender_bridge.engine.history.growable_arrays import GrowableArray
 
 PRIOR_SHARE: Final = 0.05
-"""The share of tokens that is used again, as assumed for a new session."""
+"""The share of the tokens of a kind that is assumed to be used, before any token was observed."""
 
 PRIOR_TOKENS: Final = 20.0
-"""Tokens of a kind after which the session's own share counts as much as `PRIOR_SHARE`."""
+"""`PRIOR_SHARE` counts as much as this number of observed tokens of the kind."""
 
 WEIGHT_EXPONENT: Final = 0.6
 
@@ -52,8 +52,8 @@ class TokenKinds:
 
     def __init__(self) -> None:
         self._kind_numbers: dict[tuple[str, int], int] = {}
-        """By tool and shape, which make a kind."""
-        self._kind_of_token = GrowableArray(np.int32)
+        """The number of each kind, by its tool and shape."""
+        self._kind_of_token = GrowableArray(np.int32)  # the number of each token's kind
 
     @property
     def nbytes(self) -> int:
@@ -61,7 +61,10 @@ class TokenKinds:
         return self._kind_of_token.nbytes + 150 * len(self._kind_numbers)
 
     def extend(self, tokens: Iterable[str], tool: str) -> None:
-        """Add the next tokens. `tool` is that of the result they are in, empty for other texts."""
+        """Add the next tokens. `tool` is the tool that returned the result with these tokens.
+
+        It is empty if they are not in a result.
+        """
         numbers = self._kind_numbers
         kinds = [(tool, shape_of(token)) for token in tokens]
         self._kind_of_token.extend([numbers.setdefault(kind, len(numbers)) for kind in kinds])
@@ -76,9 +79,10 @@ class TokenKinds:
     def weights(self, is_used: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return the weight of each token, from how often its kind was used (docs/policies.md).
 
-        `is_used` says of each token whether it was used.
+        `is_used` has a flag for each token, whether it was used.
         """
         kinds = self._kind_of_token.values
+        # The share of used tokens of each kind, as a multiple of the share that is assumed.
         ratio = np.bincount(kinds, is_used) + PRIOR_TOKENS * PRIOR_SHARE
         ratio /= (np.bincount(kinds) + PRIOR_TOKENS) * PRIOR_SHARE
         kind_weights = np.round(ratio**WEIGHT_EXPONENT * WEIGHT_STEPS) / WEIGHT_STEPS

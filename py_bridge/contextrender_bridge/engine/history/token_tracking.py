@@ -34,21 +34,23 @@ TextOf = Callable[[int], str]
 
 
 MOST_CHARACTERS: Final = 1_000_000
-"""The characters of a text that are tracked. The rest is shown only if the result is complete."""
+"""The number of a text's first characters that are tracked. No excerpt shows the characters after
+them."""
 
 _BATCH_MESSAGES: Final = 128
-"""The messages that are read at once, so that few of their texts are in memory."""
+"""The number of messages that are read at once. It is small, so that few texts are in memory."""
 
 _NEVER_FITS: Final = 2**30
-"""The size, in tokens, of a segment that no excerpt may have."""
+"""A size in tokens that exceeds every limit. A segment with this size is in no excerpt."""
 
 
 class Tracking:
     """Tracked tokens, words and segments of a history's first `message_count` messages.
 
-    A tracked token belongs to the first result that contains it: its owner. An assistant turn that
-    contains the token later uses the token and its owner. Tokens, results, events and segments are
-    numbered from 0; segments over all results. `__init__` says what each field has.
+    The first result that contains a tracked token is the token's owner. If a later assistant turn
+    contains the token, the turn uses the token and its owner. Tokens, results, events and segments
+    are numbered from 0 through the whole history. `ids` are numbers of tokens. `__init__` says what
+    each field has.
     """
 
     def __init__(self) -> None:
@@ -56,32 +58,32 @@ class Tracking:
         self.message_count = 0
 
         # Each token, by its number:
-        self._ids: dict[str, int] = {}  # the token's number
+        self._ids: dict[str, int] = {}  # the number of each token
         self._ids_by_text = token_id_cache(self._ids)
         self._owners = GrowableArray(np.int32)  # the owner, or -1 if no result has the token
-        self.is_used = GrowableArray(np.bool_)  # whether a turn used it after a result had it
+        self.is_used = GrowableArray(np.bool_)  # whether a turn used it
         self.token_kinds = TokenKinds()  # which tokens are alike (docs/policies.md, Weights)
 
         # Each result, by its number:
-        self.owned_counts = GrowableArray()  # the number of tokens that belong to it
-        self.use_counts = GrowableArray()  # the number of turns that used one of them
+        self.owned_counts = GrowableArray()  # the number of tokens that it owns
+        self.use_counts = GrowableArray()  # the number of turns that used one of these tokens
         self.last_use_turns = GrowableArray()  # the latest of these turns, or the result's own
         self.previous_sizes = GrowableArray()
-        """The tokens of the largest earlier result whose call has the same name and arguments."""
-        self.first_segment = GrowableArray()  # with one more entry, the number of all segments
+        """The size of the largest earlier result whose call has the same name and arguments."""
+        self.first_segment = GrowableArray()  # and one more entry: the number of all segments
         self.first_segment.append(0)
 
         # Each segment, by its number:
         self.segment_result = GrowableArray(np.int32)
         self.segment_end = GrowableArray(np.int32)  # in its result's text, in characters
         self.segment_tokens = GrowableArray(np.int32)  # its size
-        self.segment_ids = GrowableArray(np.int32)  # the tracked tokens of all segments
-        self.segment_ids_at = GrowableArray()  # where its tokens begin there; one more is the end
+        self.segment_ids = GrowableArray(np.int32)  # the tracked tokens of all segments, in order
+        self.segment_ids_at = GrowableArray()  # the index of its first one; one more is the end
         self.segment_ids_at.append(0)
 
         # Each event, by its number:
-        self._event_ids = GrowableArray(np.int32)  # the tracked tokens of all events
-        self._event_ids_at = GrowableArray()  # where its tokens begin there; one more is the end
+        self._event_ids = GrowableArray(np.int32)  # the tracked tokens of all events, in order
+        self._event_ids_at = GrowableArray()  # the index of its first one; one more is the end
         self._event_ids_at.append(0)
 
         # Words and calls:
@@ -90,9 +92,9 @@ class Tracking:
         self.user_words: tuple[str, ...] = ()  # of the latest user message
         self.answer_words: tuple[str, ...] = ()  # of the latest assistant message with its calls
         self._open_calls: dict[tuple[int, int], tuple[str, int]] = {}
-        """The tool and the hash of each call without a result, by message and number."""
+        """The tool and hash of each call without a result, by its message and its number there."""
         self._largest_results: dict[int, int] = {}
-        """The tokens of the largest result of each call, by the call's hash."""
+        """The size of the largest result of each call, by the hash of its name and arguments."""
 
     @property
     def nbytes(self) -> int:
@@ -122,24 +124,30 @@ class Tracking:
         return len(self._event_ids_at.values) - 1
 
     def tokens_of_events(self, events: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return, for each tracked token, whether any of the flagged events has it."""
+        """Return for each tracked token whether any of the flagged events contains it.
+
+        `events` has a flag for each event.
+        """
         is_present = np.zeros(self.token_count, np.bool_)
         counts = np.diff(self._event_ids_at.values)
         is_present[self._event_ids.values[np.repeat(events, counts)]] = True
         return is_present
 
     def occurrences(self, tokens: NDArray[np.bool_]) -> tuple[NDArray[np.int64], Ids]:
-        """Return each occurrence of the flagged tokens: the event, and the token by number."""
-        at = np.flatnonzero(tokens[self._event_ids.values])
-        events = np.searchsorted(self._event_ids_at.values, at, side="right") - 1
-        return events, self._event_ids.values[at]
+        """Return every occurrence of the flagged tokens, as two arrays: the events and the tokens.
+
+        `tokens` has a flag for each tracked token.
+        """
+        indexes = np.flatnonzero(tokens[self._event_ids.values])
+        events = np.searchsorted(self._event_ids_at.values, indexes, side="right") - 1
+        return events, self._event_ids.values[indexes]
 
     def owners(self, ids: Ids) -> Ids:
-        """Return the result that each of these tokens belongs to, by number, or -1."""
+        """Return the result that owns each of these tokens, or -1."""
         return self._owners.values[ids]
 
     def ids_of_events(self, first: int, stop: int) -> Ids:
-        """Return the tracked tokens of the events from `first` up to `stop`, by number."""
+        """Return the tracked tokens of the events from `first` up to `stop`."""
         at = self._event_ids_at.values
         return self._event_ids.values[at[first] : at[stop]]
 
@@ -149,14 +157,15 @@ class Tracking:
         return range(first, stop)
 
     def ids_of_segments(self, first: int, stop: int) -> Ids:
-        """Return the tracked tokens of the segments from `first` up to `stop`, by number."""
+        """Return the tracked tokens of the segments from `first` up to `stop`."""
         at = self.segment_ids_at.values
         return self.segment_ids.values[at[first] : at[stop]]
 
     def ids_of_texts(self, texts: Sequence[str]) -> Ids:
-        """Return the numbers of the tokens of these texts, without tokens that have no number."""
+        """Return the tracked tokens of these texts."""
+        # For each text: the numbers of its tokens, and the tokens that had no number at that time.
         cached = self._ids_by_text.each(texts)
-        # Tokens that had no number when a text was read first may have got one since.
+        # They may have got a number since.
         new = [self._ids[token] for _, tokens in cached for token in tokens if token in self._ids]
         ids: Ids = np.concatenate([np.array(new, np.int32), *(numbers for numbers, _ in cached)])
         return ids[ids < self.token_count]  # an earlier tracking shares `_ids` with a later one
@@ -183,7 +192,7 @@ class Tracking:
                     self.task_words = self.user_words
 
     def _add_turn(self, turn: int, text: str, calls: Iterable[Json]) -> None:
-        """Add an assistant message's text and calls, and the uses of results in them."""
+        """Add the tokens of an assistant message's text and calls, and their uses of results."""
         event_texts = [text]
         for call in calls:
             name, arguments = call_parts(call)
@@ -204,38 +213,39 @@ class Tracking:
     ) -> None:
         """Add a result's tokens and segments.
 
-        `text` is the tracked part of the result, and `untracked` the number of characters after it.
-        They are one segment that is too large for any excerpt.
+        `text` is the tracked part of the result. `untracked` is the number of characters after it.
         """
         tokens_by_run = tracked_runs(text)
         tokens: set[str] = set().union(*tokens_by_run.values())
         tool, call_hash = self._open_calls.pop(history.call_of(result), ("", None))
         _, owned_count = self._add_event(tokens, result, tool)
+
         segments = segments_of(text)
         ends = list(accumulate(map(len, segments)))
         sizes = counter.spread(text, ends)
         previous_size = self._update_largest(call_hash, sum(sizes))
-        if untracked:
+        if untracked:  # one more segment, without tokens and too large for any excerpt
             ends.append(len(text) + untracked)
             segments.append("")
             sizes.append(_NEVER_FITS)
         self.word_index.add(segments)
+        segment_count = len(self.segment_end.values) + len(segments)  # of all results so far
+
         tokens_by_segment = (
             [tokens] if len(segments) == 1 else tokens_by_part(segments, tokens_by_run)
         )
         ids = [self._ids[token] for token in chain.from_iterable(tokens_by_segment)]
         ids_before = len(self.segment_ids.values)
         id_ends = list(accumulate(map(len, tokens_by_segment), initial=ids_before))
-        segment_count = len(self.segment_end.values) + len(segments)  # over all results so far
 
         GrowableArray.extend_all(
             (self.owned_counts, (owned_count,)),
             (self.use_counts, (0,)),
             (self.last_use_turns, (history.results.turn[result],)),
             (self.previous_sizes, (previous_size,)),
-            (self.first_segment, (segment_count,)),  # of the next result
+            (self.first_segment, (segment_count,)),  # the first segment of the next result
             (self.segment_ids, ids),
-            (self.segment_ids_at, id_ends[1:]),
+            (self.segment_ids_at, id_ends[1:]),  # the first is already there
             (self.segment_end, ends),
             (self.segment_tokens, sizes),
             (self.segment_result, [result] * len(segments)),
@@ -253,7 +263,7 @@ class Tracking:
     def _update_largest(self, call_hash: int | None, tokens: int) -> int:
         """Return the size of the largest earlier result of the same call, or 0.
 
-        Keep the larger of it and `tokens` for the next result of the call.
+        `tokens` is the size of the call's new result. Keep the larger size for its next result.
         """
         if call_hash is None:
             return 0
@@ -262,18 +272,21 @@ class Tracking:
         return largest
 
     def _add_event(self, tokens: Set[str], result: int = -1, tool: str = "") -> tuple[Ids, int]:
-        """Add the next event's tokens. Return their numbers, and how many a result now owns.
+        """Add the tokens of the next event, and return their numbers.
 
-        If the event is a `result` (by number), which a `tool` returned, it becomes the owner of its
-        tokens that have none yet. For other events `result` is -1; they own no tokens.
+        For a result, `result` is its number, and `tool` the tool that returned it. It becomes the
+        owner of its tokens that have none. Also return how many tokens the event now owns. An event
+        that is no result has -1 as `result`, and owns no tokens.
         """
-        numbers = self._ids
-        new_tokens = [token for token in tokens if token not in numbers]
-        numbers.update(zip(new_tokens, count(len(self._owners.values)), strict=False))
-        ids = np.array([numbers[token] for token in tokens], np.int32)
+        all_ids = self._ids
+        new_tokens = [token for token in tokens if token not in all_ids]
+        all_ids.update(zip(new_tokens, count(len(self._owners.values)), strict=False))
+        ids = np.array([all_ids[token] for token in tokens], np.int32)
         GrowableArray.extend_all(
+            # One entry for each new token:
             (self._owners, [result] * len(new_tokens)),
             (self.is_used, [False] * len(new_tokens)),
+            # All tokens of the event, and the index at which those of the next event will begin:
             (self._event_ids, ids),
             (self._event_ids_at, (len(self._event_ids.values) + len(ids),)),
         )
@@ -281,8 +294,9 @@ class Tracking:
             self.token_kinds.extend(new_tokens, tool)
         if result < 0:
             return ids, 0
+        # Tokens that only messages and calls had so far have no owner. New tokens have one already.
         owners = self._owners.values
-        unowned = ids[owners[ids] < 0]  # only messages and calls had these tokens so far
+        unowned = ids[owners[ids] < 0]
         owners[unowned] = result
         return ids, len(new_tokens) + len(unowned)
 
