@@ -1,4 +1,5 @@
 // Functions that all pictures on canvases use.
+import { useEffect, useState } from "preact/hooks";
 import { visibleText } from "../bidi";
 
 /** The steps between the turns that an axis names. */
@@ -17,6 +18,17 @@ export function readLook(): Look {
   const look = Object.fromEntries(COLOURS.map((name) => [name, read(name)])) as Look;
   probe.remove();
   return look;
+}
+
+/** Return the size of an element, which is 0 until it is drawn. */
+export function useSize(element: { current: Element | null }): { width: number; height: number } {
+  const [size, setSize] = useState({ width: 0, height: 0 });
+  useEffect(() => {
+    const watch = new ResizeObserver(([{ contentRect: { width, height } }]) => setSize({ width, height }));
+    watch.observe(element.current!);
+    return () => watch.disconnect();
+  }, []);
+  return size;
 }
 
 /** Size the canvas in the screen's pixels and fill it with one colour. */

@@ -1,5 +1,6 @@
 // Messages of a view that has nothing to show, and heads of panels.
 import type { ComponentChildren } from "preact";
+import { number } from "../format";
 import { Icon } from "./icon";
 
 export function Failure({ error, again }: { error: unknown; again?: () => void }) {
@@ -27,6 +28,17 @@ export function Loading({ what }: { what: string }) {
     </p>
   );
 }
+
+/** The number of rows that one press loads. */
+export const MORE = 500;
+
+/** The button that loads more rows. */
+export const More = ({ there: loaded, all, kind = "more", onMore }: { there: number; all: number; kind?: string; onMore: () => void }) =>
+  loaded < all ? (
+    <button class="wide" onClick={onMore}>
+      Show {number(Math.min(MORE, all - loaded))} {kind} of {number(all - loaded)}
+    </button>
+  ) : null;
 
 /** The head of a panel that can be closed. */
 export function Closable({ title, onClose }: { title: ComponentChildren; onClose: () => void }) {

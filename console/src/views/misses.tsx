@@ -4,7 +4,7 @@ import { request } from "../api";
 import { number, plural, room } from "../format";
 import { useTask } from "../parts/request";
 import { ResultLink } from "../parts/links";
-import { Empty, Failure, Loading } from "../parts/notes";
+import { Empty, Failure, Loading, MORE, More } from "../parts/notes";
 import { type Column, num, Table, text } from "../parts/table";
 import { useOption } from "../route";
 import { COMPLETE, type SessionData, type ViewProps } from "../session";
@@ -99,11 +99,7 @@ export function Misses({ place, data, isCorrupted }: ViewProps & { isCorrupted: 
         ))}
       </div>
       <Table label="Misses" columns={columns} rows={rows.slice(0, limit)} keyOf={({ turn, position }) => `${turn}/${position}`} />
-      {rows.length > limit && (
-        <button class="wide" onClick={() => setLimit(limit + 500)}>
-          Show more of {number(rows.length)}
-        </button>
-      )}
+      <More there={limit} all={rows.length} onMore={() => setLimit(limit + MORE)} />
     </div>
   );
 }

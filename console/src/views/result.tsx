@@ -7,7 +7,7 @@ import { SearchBox } from "../parts/controls";
 import { Copy } from "../parts/copy";
 import { useReport, useTask } from "../parts/request";
 import { Marked } from "../parts/marked";
-import { Empty, Failure, Loading } from "../parts/notes";
+import { Empty, Failure, Loading, MORE, More } from "../parts/notes";
 import { plain, type Reading, readableArguments, readingOf } from "../parts/reading";
 import { Trace } from "../parts/trace";
 import { OMITTED, type Result, type SessionData, type ViewProps } from "../session";
@@ -63,14 +63,8 @@ function Finder({ data, chosen }: { data: SessionData; chosen: number }) {
             </a>
           </li>
         ))}
-        {rows.length > limit && (
-          <li>
-            <button class="wide" onClick={() => setLimit(limit + 1000)}>
-              Show {number(Math.min(1000, rows.length - limit))} more
-            </button>
-          </li>
-        )}
       </ol>
+      <More there={limit} all={rows.length} onMore={() => setLimit(limit + MORE)} />
     </nav>
   );
 }

@@ -3,7 +3,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { plural } from "../format";
 import { ToolChoice } from "../parts/controls";
-import { readLook } from "../parts/canvas";
+import { readLook, useSize } from "../parts/canvas";
 import { type Cell, Grid } from "../parts/grid";
 import { Legend, type Sign, Zoom } from "../parts/legend";
 import { go, useOption } from "../route";
@@ -31,7 +31,7 @@ export function Timeline({ place, data }: ViewProps) {
   const dark = isDark();
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
-  const [size, setSize] = useState({ width: 0, height: 0 });
+  const size = useSize(box);
   const rows = useMemo(() => {
     const results = data.results.filter((result) => !tool || data.tools[result.tool] === tool);
     return results.map((result) => result.number);
@@ -62,11 +62,6 @@ export function Timeline({ place, data }: ViewProps) {
     pending.current = requestAnimationFrame(() => latest.current());
   };
   useLayoutEffect(redraw);
-  useEffect(() => {
-    const watch = new ResizeObserver(([entry]) => setSize(entry.contentRect));
-    watch.observe(box.current!);
-    return () => watch.disconnect();
-  }, []);
 
   const pick = (event: PointerEvent | MouseEvent): Cell | null => {
     const around = canvas.current!.getBoundingClientRect();

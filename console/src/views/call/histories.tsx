@@ -3,11 +3,12 @@ import { useMemo, useState } from "preact/hooks";
 import { request } from "../../api";
 import { number, plural } from "../../format";
 import { ResultLink } from "../../parts/links";
+import { MORE, More } from "../../parts/notes";
 import { readableArguments } from "../../parts/reading";
 import type { SessionData } from "../../session";
 import type { CallView, ContentView, MessageLine } from "../../types";
 import { Sent } from "./sent";
-import { Earlier, MORE, ROLES, ToolCall } from "./messages";
+import { ROLES, ToolCall } from "./messages";
 
 interface Props {
   view: CallView;
@@ -42,7 +43,7 @@ export function Histories({ view, data, window, onMore }: Props) {
           Full history <small>{plural(before, "message")}</small>
         </h2>
         <div class="scroll history" tabIndex={0} role="region" aria-label="Full history">
-          <Earlier there={last.length} all={before} onMore={() => onMore(MORE)} />
+          <More there={last.length} all={before} kind="earlier" onMore={() => onMore(MORE)} />
           <List data={data} lines={last} />
         </div>
       </div>

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { decimals, number, plural, room } from "../../format";
 import { OldVersion, ResultLink } from "../../parts/links";
+import { MORE, More } from "../../parts/notes";
 import { type Column, num, Table, text } from "../../parts/table";
 import type { SessionData } from "../../session";
 import type { CallView, ResultView } from "../../types";
@@ -61,8 +62,6 @@ export interface Page {
 }
 
 export const FIRST: Page = { sort: "order", descending: false, rows: 120, window: 150 };
-/** The number of results that one press loads. */
-const MORE = 500;
 
 interface Props {
   view: CallView;
@@ -94,11 +93,7 @@ export function Scores({ view, page, onPage, data, difference }: Props) {
         onSort={({ key, down }) => onPage({ ...page, sort: key, descending: down })}
         below={(row) => open === row.position && <Uses row={row} columns={columns.length} />}
       />
-      {rows.length < count && (
-        <button class="wide" onClick={() => onPage({ ...page, rows: page.rows + MORE })}>
-          Show {number(Math.min(MORE, count - rows.length))} more of {number(count)}
-        </button>
-      )}
+      <More there={rows.length} all={count} onMore={() => onPage({ ...page, rows: page.rows + MORE })} />
     </section>
   );
 }

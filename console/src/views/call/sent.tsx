@@ -2,12 +2,12 @@
 import { useState } from "preact/hooks";
 import { plural } from "../../format";
 import { Copy } from "../../parts/copy";
-import { Failure, Loading } from "../../parts/notes";
+import { Failure, Loading, MORE, More } from "../../parts/notes";
 import { readableArguments } from "../../parts/reading";
 import { useReport } from "../../parts/request";
 import type { SessionData } from "../../session";
 import type { CallView } from "../../types";
-import { Earlier, MORE, ROLES, ToolCall } from "./messages";
+import { ROLES, ToolCall } from "./messages";
 
 /** A message of a chat request. */
 interface ChatMessage {
@@ -46,7 +46,7 @@ export function Sent({ data, turn }: Props) {
         ) : (
           error === null && <Loading what="Reading the prompt…" />
         )}
-        <Earlier there={newest.length} all={messages?.length ?? 0} onMore={() => setWindow(window + MORE)} />
+        <More there={newest.length} all={messages?.length ?? 0} kind="earlier" onMore={() => setWindow(window + MORE)} />
         {newest.map(({ role, content, tool_calls: calls = [] }, place) => (
           <article key={place} class={`message ${role}`}>
             <strong>{ROLES[role] ?? role}</strong>

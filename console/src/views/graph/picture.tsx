@@ -1,7 +1,7 @@
 // The canvas with its camera, the pointer and the keys.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { plural } from "../../format";
-import { readLook } from "../../parts/canvas";
+import { readLook, useSize } from "../../parts/canvas";
 import { Legend, type Sign, Zoom } from "../../parts/legend";
 import { isDark } from "../../theme";
 import { at, type Camera, centred, moved, radiusOf, spanning, type Window, zoomed } from "./camera";
@@ -32,7 +32,7 @@ export function Picture({ scenes, subject, chosen, value, onChoose, onFocus, onS
   const canvas = useRef<HTMLCanvasElement>(null);
   /** Null while the whole picture is shown. */
   const [camera, setCamera] = useState<Camera | null>(null);
-  const [size, setSize] = useState({ width: 0, height: 0 });
+  const size = useSize(canvas);
   const [hover, setHover] = useState<string | null>(null);
   const dark = isDark();
   const colours = useMemo(readLook, [dark]);
@@ -41,11 +41,6 @@ export function Picture({ scenes, subject, chosen, value, onChoose, onFocus, onS
   const now = camera ?? fit;
   const scene = scenes.at(now.across);
 
-  useEffect(() => {
-    const watch = new ResizeObserver(([{ contentRect }]) => setSize({ width: contentRect.width, height: contentRect.height }));
-    watch.observe(canvas.current!);
-    return () => watch.disconnect();
-  }, []);
   useLayoutEffect(() => setCamera(null), [subject]);
   useEffect(() => onScene(scene), [scene]);
   useLayoutEffect(() => {
