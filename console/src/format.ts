@@ -28,7 +28,7 @@ export function percent(share: number): string {
 
 export function dollars(value: number): string {
   const size = Math.abs(value);
-  return (value < 0 ? "−$" : "$") + (size >= 100 ? wholeNumbers.format(Math.round(size)) : size.toFixed(size >= 0.995 ? 2 : 4));
+  return (value < 0 ? "−$" : "$") + (size >= 100 || size === 0 ? wholeNumbers.format(Math.round(size)) : size.toFixed(size >= 0.995 ? 2 : 4));
 }
 
 /** Return the times of a provider's reply in words; empty if they are unknown. */

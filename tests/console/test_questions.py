@@ -29,6 +29,12 @@ def steps_with_misses(page: Any) -> None:
     expect(page.locator(".misses .verdict")).to_contain_text(re.compile("% of .* steps had every"))
 
 
+def lack_of_step(page: Any) -> None:
+    """Did this step lack something?"""
+    page.locator(".misses tbody th a").first.click()
+    expect(page.get_by_role("region", name="The answer")).to_contain_text("It missed a value of")
+
+
 def better_setting(page: Any) -> None:
     """Which setting would have avoided it?"""
     page.get_by_role("link", name="Which setting would have avoided it?").click()
@@ -45,6 +51,12 @@ def savings(page: Any) -> None:
     """What did it save?"""
     tab(page, "Savings")
     expect(page.locator(".savings .verdict")).to_contain_text("fewer prompt tokens")
+
+
+def overall_savings(page: Any) -> None:
+    """What did all sessions save?"""
+    page.get_by_role("navigation", name="Main").get_by_text("Savings").click()
+    expect(page.locator(".verdict")).to_contain_text(re.compile("All sessions .* fewer prompt"))
 
 
 def other_setting(page: Any) -> None:
@@ -88,9 +100,11 @@ def source_of_value(page: Any) -> None:
 
 QUESTIONS = [
     steps_with_misses,
+    lack_of_step,
     better_setting,
     large_or_unused_tools,
     savings,
+    overall_savings,
     other_setting,
     prompt_of_call,
     difference_between_calls,

@@ -69,7 +69,7 @@ export function Curve({ options, own, chosen, to }: Props) {
                   <circle class="target" cx={x(point.share)} cy={y(point.cost)} r="12" />
                   <circle class={here ? "here" : ""} cx={x(point.share)} cy={y(point.cost)} r={here ? 7 : 5} />
                   {labelled.includes(point) && (
-                    <text x={x(point.share) + 8} y={y(point.cost) - 7}>
+                    <text x={x(point.share) + 8} y={y(point.cost) + 16}>
                       {here ? "you are here" : policy === "full" ? "full" : budgetOf(point.budget)}
                     </text>
                   )}

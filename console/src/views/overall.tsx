@@ -10,6 +10,7 @@ import { Cost, Signed } from "../parts/cost";
 import { type Column, num, Table, text } from "../parts/table";
 import { headlineOf, headlineShare } from "../setting";
 import type { SavedRow, TotalSavingsView } from "../types";
+import { savingOf } from "./savings";
 
 const GROUPS = { day: "Day (UTC)", model: "Model", "day and model": "Day and model", client: "Client", policy: "Policy", delivery: "Delivery" };
 type Group = keyof typeof GROUPS;
@@ -35,6 +36,9 @@ export function Overall() {
         <span class="spring" />
         <Choice label="By" value={by} options={Object.keys(GROUPS) as Group[]} names={GROUPS} onChoose={setBy} />
       </div>
+      <p class="verdict">
+        {savingOf("All sessions", { ...all, full: all.full_capped })} {headlineOf(all)}
+      </p>
       <dl class="panel figures">
         <Figure name="Steps with all values" value={headlineShare(all)} hint={headlineOf(all)} />
         <Figure name="Tokens saved" value={<Signed value={saved(all)}>{short(saved(all))}</Signed>} hint={`${number(saved(all))} prompt tokens`} />

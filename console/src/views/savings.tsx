@@ -19,7 +19,7 @@ export function Savings({ data }: { data: SessionData }) {
   return (
     <div class="savings">
       <p class="verdict" role="status">
-        {sentenceOf(totals)} {headlineOf(totals)}
+        {savingOf("The session", totals)} {headlineOf(totals)}
       </p>
       <dl class="panel figures">
         <Figure
@@ -45,11 +45,11 @@ export function Savings({ data }: { data: SessionData }) {
 }
 
 /** Return what was saved, in one sentence. */
-function sentenceOf({ prompt, full, cost, full_cost }: PolicyView): string {
+export function savingOf(subject: string, { prompt, full, cost, full_cost }: Pick<PolicyView, "prompt" | "full" | "cost" | "full_cost">): string {
   const tokens = `${percent(full ? Math.abs(1 - prompt / full) : 0)} ${prompt > full ? "more" : "fewer"} prompt tokens than the full history`;
-  if (cost === null || full_cost === null) return `The session sent ${tokens}.`;
+  if (cost === null || full_cost === null) return `${subject} sent ${tokens}.`;
   const saved = full_cost - cost;
-  return `The session cost ${dollars(cost)}, ${dollars(Math.abs(saved))} ${saved < 0 ? "more" : "less"} than with the full history, with ${tokens}.`;
+  return `${subject} cost ${dollars(cost)}, ${dollars(Math.abs(saved))} ${saved < 0 ? "more" : "less"} than with the full history, with ${tokens}.`;
 }
 
 const both = (full: number[], prompt: number[]): Series[] => [

@@ -29,7 +29,7 @@ export function Share({ session }: { session: string }) {
   const shareLinks = links.value?.links ?? [];
   const failed = problem ?? links.error;
   return (
-    <section class="sharing note" aria-label="Read-only links">
+    <section class="card" aria-label="Read-only links">
       <p>Anyone with the link can view this session, and nothing else, until it expires or you revoke it.</p>
       {LOOPBACK.test(location.hostname) && (
         <p class="hint">

@@ -64,7 +64,11 @@ export function Tools({ place, data }: ViewProps) {
           {sentence}
         </p>
       ))}
-      {linkedSession() === null && <Choice label="Tools of" value={scope} options={Object.keys(SCOPES) as (keyof typeof SCOPES)[]} names={SCOPES} onChoose={setScope} />}
+      {linkedSession() === null && (
+        <p class="toolbar">
+          <Choice label="Tools of" value={scope} options={Object.keys(SCOPES) as (keyof typeof SCOPES)[]} names={SCOPES} onChoose={setScope} />
+        </p>
+      )}
       <Table label="Tools" columns={columns} rows={rows} keyOf={(tool) => tool.name} sort={sort} onSort={setSort} />
     </div>
   );

@@ -37,7 +37,7 @@ def test_dollars_are_none_without_a_price() -> None:
 def test_advice_names_large_and_unused_tools() -> None:
     bash = ToolCost("bash", 3, 20_000, 1, 100, 15_000, 9_000, 7, "one", 1.0, 0.5, 3_000, 0.25)
     idle = ToolCost("idle", declared=300, declared_dollars=0.5)
-    small = replace(bash, largest=10, largest_session="two", unused_tokens=0)
+    small = replace(bash, largest=10, largest_session="two", unused_tokens=0, excess_tokens=0)
     tools = sum_costs([[bash, idle], [small]])
     assert [(tool.name, tool.tokens, tool.cost) for tool in tools] == [
         ("bash", 40_000, 3.0),
@@ -47,11 +47,13 @@ def test_advice_names_large_and_unused_tools() -> None:
     assert "bash floods: 15,000 of its 40,000 tokens were never used, about $0.75" in flood
     assert "its largest result has 9,000 (`contextrender show one --turn 7`)" in flood
     assert '"Ask bash for at most 4,000 tokens at a time."' in flood
-    assert flood.endswith("have saved 6,000 tokens that nothing used, about $0.5000.")
+    assert flood.endswith("have saved 3,000 tokens that nothing used, about $0.5000.")
     assert never.startswith("Never called: idle; their declarations are 300 tokens")
     assert never.endswith("about $0.5000. Switch them off in the agent.")
     assert advise_on_tools([small]) == ["No tool floods, and every declared one was called."]
     assert advise_on_tools([replace(small, declared=0)]) == ["No tool floods."]
+    used = replace(bash, unused_tokens=500, excess_tokens=0)  # Its large result was used.
+    assert advise_on_tools([used, small])[0].startswith("No tool floods")
     many = [ToolCost(f"{place}" * 99, declared=1) for place in range(5)]
     (sentence,) = advise_on_tools(many)
     assert " and 2 more; " in sentence and "$" not in sentence and len(sentence) < 260

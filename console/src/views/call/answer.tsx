@@ -31,6 +31,7 @@ export function Answer({ data, turn, position, price }: { data: SessionData; tur
       <h2>
         The answer <small>message {number(position)}</small>
       </h2>
+      <p>{call && lackOf(call)}</p>
       <p class="muted">{[call && billOf(call, price), call && timesOf(call), plural(value.tokens, "token") + " of text"].filter(Boolean).join(" · ")}</p>
       {value.text !== "" && <pre>{marked(fullText ?? value.text)}</pre>}
       {fullText === null && [...value.text].length < value.length && (
@@ -67,6 +68,12 @@ export function Answer({ data, turn, position, price }: { data: SessionData; tur
       )}
     </section>
   );
+}
+
+/** Return whether an answer had every value it used, in one sentence. */
+export function lackOf({ uses, misses }: Pick<TurnView, "uses" | "misses">): string {
+  if (misses.length) return `It missed a value of ${plural(misses.length, "result")}.`;
+  return uses.length ? `It had every value it used, of ${plural(uses.length, "earlier result")}.` : "It used no earlier result.";
 }
 
 /** Return the provider's usage of a call, and its cost. */

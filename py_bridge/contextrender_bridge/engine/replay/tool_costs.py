@@ -94,9 +94,9 @@ def sum_costs(sessions: Iterable[Iterable[ToolCost]]) -> list[ToolCost]:
 def advise_on_tools(tools: Sequence[ToolCost]) -> list[str]:
     """Return sentences on tools with large unused results, and on tools that are never called."""
     sentences = []
-    floods = [tool for tool in tools if tool.largest >= FLOOD_TOKENS and tool.unused_tokens]
+    floods = [tool for tool in tools if tool.excess_tokens]
     if floods:
-        sentences.append(_flood_sentence(max(floods, key=lambda tool: tool.unused_tokens)))
+        sentences.append(_flood_sentence(max(floods, key=lambda tool: tool.excess_tokens)))
     never_called = [tool for tool in tools if tool.declared and not tool.results]
     if never_called:
         tokens = sum(tool.declared for tool in never_called)
@@ -117,18 +117,13 @@ def advise_on_tools(tools: Sequence[ToolCost]) -> list[str]:
 def _flood_sentence(tool: ToolCost) -> str:
     """Return what a tool with large results costs, and the line that would avoid it."""
     name = _short_name(tool.name)
-    sentence = (
+    return (
         f"{name} floods: {tool.unused_tokens:,} of its {tool.tokens:,} tokens were never used"
         f"{_about_dollars((tool.dollars or 0.0) * tool.unused_tokens / tool.tokens)}; its largest "
         f"result has {tool.largest:,} (`contextrender show {tool.largest_session} --turn "
         f"{tool.largest_turn}`). Add to the agent's instructions: \"Ask {name} for at most "
-        f'{FLOOD_TOKENS:,} tokens at a time."'
-    )
-    if not tool.excess_tokens:
-        return sentence
-    return (
-        f"{sentence} It would have saved {tool.excess_tokens:,} tokens that nothing used"
-        f"{_about_dollars(tool.excess_dollars or 0.0)}."
+        f'{FLOOD_TOKENS:,} tokens at a time." It would have saved {tool.excess_tokens:,} tokens '
+        f"that nothing used{_about_dollars(tool.excess_dollars or 0.0)}."
     )
 
 
