@@ -10,6 +10,7 @@ from contextrender_bridge.base.wire import Json, loads
 from contextrender_bridge.client import history_cache
 from contextrender_bridge.client.history_cache import (
     HistoryCache,
+    Key,
     RecordedPrefix,
     UnchangedItems,
     container_blocks,
@@ -49,8 +50,8 @@ def test_any_replaced_value_is_noticed(data: st.DataObject) -> None:
         blocks = container_blocks(part)
         assert blocks is not None
         unchanged.add(part, blocks)
-    assert unchanged.begin(items)
-    assert unchanged.begin([*copy.deepcopy(items), {"role": "user", "content": "More."}])
+    assert unchanged.are_start_of(items)
+    assert unchanged.are_start_of([*copy.deepcopy(items), {"role": "user", "content": "More."}])
     places = list(holders(items))
     if not places:
         return
@@ -66,7 +67,7 @@ def test_any_replaced_value_is_noticed(data: st.DataObject) -> None:
             place["one more"] = "value"
         case "add":
             place.insert(at, "one more")
-    assert unchanged.begin(items) is (items == as_it_was)
+    assert unchanged.are_start_of(items) is (items == as_it_was)
 
 
 def test_old_messages_of_a_long_history_are_checked_in_turn(
@@ -78,14 +79,14 @@ def test_old_messages_of_a_long_history_are_checked_in_turn(
     assert blocks is not None
     unchanged = UnchangedItems()
     unchanged.add(items, blocks)
-    assert all(unchanged.begin(items) for _ in range(5))
+    assert all(unchanged.are_start_of(items) for _ in range(5))
     for old in (0, 200, 383):
         (text,) = items[old]["content"]
         items[old]["content"][0] = "another text"
-        assert not all(unchanged.begin(items) for _ in range(2))
+        assert not all(unchanged.are_start_of(items) for _ in range(2))
         items[old]["content"][0] = text
     items[-1]["content"][0] = "another text"
-    assert not unchanged.begin(items)
+    assert not unchanged.are_start_of(items)
 
 
 @pytest.mark.parametrize("method", ["fit", "render"])
@@ -118,11 +119,12 @@ def test_large_history_is_forgotten_but_stays_recorded(monkeypatch: pytest.Monke
     cache, histories = HistoryCache(), {"large": 2_000, "small": 10}
     for session, characters in histories.items():
         messages = [{"role": "user", "content": "x" * characters}]
-        snapshot = cache.snapshot((None, session, ""), messages, messages, None)
+        key = Key(None, session, "")
+        snapshot = cache.snapshot(key, messages, messages, None)
         prefix = RecordedPrefix(1, snapshot.fingerprint, "d")
-        cache.remember((None, session, ""), snapshot, prefix)
+        cache.remember(key, snapshot, prefix)
     cache.drop_large()
     for session, characters in histories.items():
-        key, messages = (None, session, ""), [{"role": "user", "content": "x" * characters}]
+        key, messages = Key(None, session, ""), [{"role": "user", "content": "x" * characters}]
         assert (cache.find(key, messages) is None) == (session == "large")
         assert cache.snapshot(key, messages, messages, None).prefix.messages == 1

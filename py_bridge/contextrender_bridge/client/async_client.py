@@ -115,11 +115,10 @@ class AsyncContextRender:
                 step = next(flow)
                 while True:
                     outcome = await self._run_step(step)
-                    step = (
-                        flow.send(outcome)
-                        if isinstance(outcome, ServiceReply)
-                        else flow.throw(outcome)
-                    )
+                    if isinstance(outcome, ServiceReply):
+                        step = flow.send(outcome)
+                    else:
+                        step = flow.throw(outcome)
             except StopIteration as end:
                 result: T = end.value
                 return result

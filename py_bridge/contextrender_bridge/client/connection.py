@@ -40,7 +40,7 @@ RETRIES = 2
 FIRST_PAUSE = 0.05
 NOT_REPEATABLE = frozenset({"import_session", "delete_session"})
 TEMPORARY = frozenset({0, 502, 503, 504})
-"""Statuses of failures that may be temporary."""
+"""Statuses of failures that may be temporary; 0 means that there was no reply."""
 MIN_SECONDS = 0.001
 """The time limit of a request whose deadline has passed; 0 would be no limit."""
 
@@ -67,8 +67,8 @@ class Exchange:
     def headers(self) -> dict[str, str]:
         """The request headers.
 
-        By the header with the session's name, a load balancer, or a service of several processes,
-        can choose the process that has the session in memory.
+        One header names the session, so that a load balancer can choose the process that has the
+        session in memory. A service of several processes reads the header, too.
         """
         headers = {"content-type": "application/json"}
         if self.token:
@@ -121,16 +121,17 @@ def with_signature_of(flow: Callable[..., Flow[Any]]) -> Callable[[C], C]:
 def to_unreachable(url: str, step: Exchange, error: Exception) -> Unreachable:
     """Return the error for an exchange without a reply. Its code is `late` after a timeout."""
     reason = str(error) or type(error).__name__
-    late = step.seconds is not None and _is_timeout(error)
-    failure = Unreachable(f"No answer from {url}: {reason}.", code="late" if late else None)
+    is_late = step.seconds is not None and _is_timeout(error)
+    failure = Unreachable(f"No answer from {url}: {reason}.", code="late" if is_late else None)
     failure.__cause__ = error
     return failure
 
 
 def _is_timeout(error: Exception) -> bool:
-    # Before Python 3.11 asyncio's is a class of its own; to name it would import all of asyncio.
-    late = type(error).__name__ == "TimeoutError"
-    return late or isinstance(error, (TimeoutError, httpx.TimeoutException))
+    # Before Python 3.11, `asyncio.TimeoutError` is another class. It is recognised by its name,
+    # because the synchronous client does not import asyncio.
+    has_name = type(error).__name__ == "TimeoutError"
+    return has_name or isinstance(error, (TimeoutError, httpx.TimeoutException))
 
 
 class Connection:
@@ -145,8 +146,8 @@ class Connection:
     ) -> None:
         """Find the service's address and the token, as `ContextRender` describes.
 
-        Raise NoCredentials if there is an address but no token for it. If no address is known,
-        every call looks for the local service.
+        Raise NoCredentials if there is an address but no token for it. If no address is known yet,
+        each call looks for the local service until there is one.
         """
         self._own_token = token
         self._finds_service = not (url or current_settings().url)
@@ -190,20 +191,21 @@ class Connection:
     def _report(self, path: str, fields: Json, token: str | None, stop_at: float) -> Flow[Json]:
         """Return a walker's report.
 
-        If the service refuses the client's token and has written a new one, try again with that.
+        If the service refuses the client's token, and has written a new token to its file, send the
+        request again with the new token.
         """
         current_token = token or self.token
         try:
-            answer = yield from self._post(path, fields, current_token, stop_at)
+            reply = yield from self._post(path, fields, current_token, stop_at)
         except Unauthorized:
             if token is not None:
                 raise
             if not self._has_newer_token(current_token):
                 raise Unauthorized(self._about_token(current_token)) from None
-            answer = yield from self._post(path, fields, self.token, stop_at)
-        if not answer.get("reports"):
-            raise error_of(200, answer)
-        return cast(Json, answer["reports"][0])
+            reply = yield from self._post(path, fields, self.token, stop_at)
+        if not reply.get("reports"):
+            raise error_of(200, reply)
+        return cast(Json, reply["reports"][0])
 
     def _find_service(self) -> None:
         """Read the local service's address and token. Raise NoCredentials if none is known."""

@@ -89,18 +89,20 @@ class Core(Connection):
     ) -> Flow[RenderView]:
         """Record the new messages of a history and return the next call's prompt.
 
-        `budget`, `policy` and `parameters` apply to this call; if one is None, the session's
-        setting is used. `model`, in the session's first call, is the model whose tokenizer counts
-        the tokens. If `output` is "plan", the reply has the plan instead of the messages. With
-        `answer_before_commit`, the service replies before the new messages are on disk; if the
-        write fails, the next call sends them again. With `agent_defaults`, settings that neither
-        the call nor the session has get the defaults of `fit`: the policy
-        `contextrender_cache_aware` and the automatic budget. Results of the tools `pinned_tools`
-        (names, which may contain `*` and `?`) and of the tool calls with the ids `pinned_calls` are
-        shown if they fit; the reply lists them in `pinned`. `delivery` ("rendered", "full" or
-        "holdout") is what the model receives, and `client` is the name of the calling program; both
-        are recorded with the call. `usage` is the provider's usage of an earlier call (as in
-        `record_usage`) and is recorded with that call. `one_conversation` is as in `sync`.
+        - `budget`, `policy`, `parameters`: apply to this call; None for the session's setting.
+        - `pinned_tools`, `pinned_calls`: names of tools, which may contain `*` and `?`, and ids of
+          tool calls. Their results are shown if they fit, and the reply lists them in `pinned`.
+        - `model`: the model whose tokenizer counts the tokens, from the session's first call.
+        - `output`: "plan" if the reply should have the plan instead of the messages.
+        - `answer_before_commit`: the service replies before the new messages are on disk. If the
+          write fails, the next call sends them again.
+        - `agent_defaults`: settings that neither the call nor the session has get the defaults of
+          `fit`: the policy `contextrender_cache_aware` and the automatic budget.
+        - `delivery`: what the model receives, "rendered", "full" or "holdout". It is recorded.
+        - `client`: the name of the calling program. It is recorded.
+        - `usage`: the provider's usage of an earlier call, as in `record_usage`. It is recorded
+          with that call.
+        - `one_conversation`: as in `sync`.
         """
         settings: dict[str, Any] = {"budget": budget, "policy": policy, "model": model}
         settings |= {"parameters": parameters, **_pins(pinned_tools, pinned_calls)}
@@ -135,20 +137,22 @@ class Core(Connection):
         token: str | None = None,
         history_key: str = "",
     ) -> Flow[RenderedRequest]:
-        """Return what to send to the model instead of `messages`: the original if anything fails.
+        """Return the request to send to the model: rendered, or the original one if that fails.
 
         Raise InvalidRequest if the policy is unknown, if the budget or a parameter is invalid, or
         if an item of chat `messages` is no message with a known role.
 
-        `messages` are chat messages, or a whole request body of `dialect` (chat, responses,
-        messages, observations). Items that are shown in full are the caller's own objects.
-        `deadline` is the time limit in seconds. If `fail_open` is false, errors are raised. If
-        `session` is None, the session's name is made from the beginning of the history
-        (`find_session`). Results of the tools `bypass_tools` are always complete and do not count
-        towards the budget. With `recalls`, excerpts give the result's number, for a model that has
-        a tool to recall it. `token`, `history_key`, `pinned_tools` and `pinned_calls` are as in
-        `render`. `budget` and `policy` default to `CONTEXTRENDER_BUDGET` and
-        `CONTEXTRENDER_POLICY`; if these are not set, the session's are used.
+        - `session`: None to make the session's name from the history's beginning (`find_session`).
+        - `messages`: chat messages, or a whole request body of `dialect` (chat, responses,
+          messages, observations). Items that are shown in full are the caller's own objects.
+        - `budget`, `policy`: None for `CONTEXTRENDER_BUDGET` and `CONTEXTRENDER_POLICY`; if these
+          are not set, the session's are used.
+        - `bypass_tools`: tools whose results are always complete and do not count for the budget.
+        - `deadline`: the time limit in seconds.
+        - `fail_open`: if false, errors are raised.
+        - `recalls`: the model has a tool to recall results, so excerpts give the result's number.
+
+        The other parameters are those of `render`.
         """
         stop_at = time.monotonic() + deadline
         if dialect == "chat" and not isinstance(messages, Mapping):
@@ -158,7 +162,7 @@ class Core(Connection):
             defaults = current_settings()
             reader = dialect_of(dialect, body)
             name = name_of_body(reader, body) if session is None else session
-            key = (token, name, history_key)
+            key = Key(token, name, history_key)
             fields = {
                 "budget": defaults.budget if budget is None else budget,
                 "policy": defaults.policy if policy is None else policy,
@@ -200,17 +204,20 @@ class Core(Connection):
     ) -> Flow[tuple[RenderView | None, Key, Transcript]]:
         """Render the history of a request body; return the reply, the history's key and transcript.
 
-        The reply is None if there are no messages. `fields` are those of `render`. If these have
-        `one_conversation`, the session is found as in `_read_history`.
+        The reply is None if there are no messages. `fields` are the fields of `render` beside the
+        session and the messages. If `one_conversation` is set, the name in `key` was made from the
+        beginning of the history, and the returned key may have another name.
         """
-        is_named = not fields["one_conversation"]
-        read = self._read_history(reader, body, key, fields["model"], stop_at, is_named=is_named)
-        key, transcript, snapshot = yield from read
+        key, transcript, snapshot = yield from self._read_history(
+            reader, body, key, fields["model"], stop_at, is_named=not fields["one_conversation"]
+        )
         if not transcript.messages:
             return None, key, transcript
-        fields = {**fields, "session": key[1]}
-        send = self._send("render", key, snapshot, transcript.messages, fields, stop_at, transcript)
-        return cast(RenderView, (yield from send)), key, transcript
+        fields = {**fields, "session": key.session}
+        reply = yield from self._send(
+            "render", key, snapshot, transcript.messages, fields, stop_at, transcript
+        )
+        return cast(RenderView, reply), key, transcript
 
     def _read_history(
         self,
@@ -224,9 +231,9 @@ class Core(Connection):
     ) -> Flow[tuple[Key, Transcript, HistorySnapshot]]:
         """Read the history of a request body; return its key, its transcript and a snapshot.
 
-        If `is_named` is false, the session's name in `key` was made from the beginning of the
-        history, so another conversation may have it. The returned key then has the name of the
-        session that this history continues, or a new name.
+        If `is_named` is false, the name in `key` was made from the beginning of the history, so
+        another conversation may have it. Unless the history is cached under this name, ask the
+        service (`_find_session`), and return the key with the right name.
         """
         items = body.get(reader.key)
         items = items if isinstance(items, list) else []
@@ -236,15 +243,15 @@ class Core(Connection):
             name = yield from self._find_session(
                 key, transcript.messages, model, items, transcript, stop_at
             )
-            key = (key[0], name, key[2])
+            key = key._replace(session=name)
+            # The search may have recorded and cached the history.
             cached = self._histories.find(key, items)
             if cached:
                 transcript = reader.read(body, cached.transcript)
-        if not transcript.reused_count:
-            # The whole history was read again, and may differ from the cached one.
-            cached = None
+        # If the whole history was read again, it may differ from the cached one.
+        continued = cached if transcript.reused_count else None
         stable_items = items[: transcript.stable_count]
-        snapshot = self._histories.snapshot(key, transcript.messages, stable_items, cached)
+        snapshot = self._histories.snapshot(key, transcript.messages, stable_items, continued)
         return key, transcript, snapshot
 
     def _warn_once(self, key: Key, failure: str) -> None:
@@ -297,10 +304,14 @@ class Core(Connection):
         `name` is made from the beginning of the history, so another conversation may have it. The
         search may record new messages.
         """
-        key = (token, name, history_key)
         # The items are the messages themselves, and there is no deadline.
         return self._find_session(
-            key, messages, model, items=messages, transcript=None, stop_at=inf
+            Key(token, name, history_key),
+            messages,
+            model,
+            items=messages,
+            transcript=None,
+            stop_at=inf,
         )
 
     def explain(
@@ -314,7 +325,10 @@ class Core(Connection):
         parameters: Mapping[str, float] | None = None,
         token: str | None = None,
     ) -> Flow[ExplainView]:
-        """Return why the prompt of a turn (default: the next) shows or omits each result."""
+        """Return why the prompt of a turn shows or omits each result.
+
+        The default is the prompt of the next turn.
+        """
         place = {"session": session, "turn": turn, "branch": branch}
         settings = {"budget": budget, "policy": policy, "parameters": parameters}
         return cast(ExplainView, (yield from self.call("explain", {**place, **settings}, token)))
@@ -329,7 +343,7 @@ class Core(Connection):
         branch: int | None = None,
         token: str | None = None,
     ) -> Flow[RecallView]:
-        """Return complete results: those at the positions `results`, or the best for `query`."""
+        """Return complete results: at the positions `results`, or the best ones for `query`."""
         selection = {"results": results and list(results), "query": query, "limit": limit}
         fields = {"session": session, "branch": branch, **selection}
         return cast(RecallView, (yield from self.call("recall", fields, token)))
@@ -367,13 +381,16 @@ class Core(Connection):
     def import_session(
         self, data: Mapping[str, Any], *, session: str | None = None
     ) -> Flow[SyncView]:
-        """Make a session from an export, under its own name unless `session` is given."""
+        """Create a session from an export, with the exported name or the name `session`."""
         fields = {"data": data, "session": session}
         return cast(SyncView, (yield from self.call("import_session", fields)))
 
     def delete_session(self, session: str, *, updated_at: float | None = None) -> Flow[DeleteView]:
-        """Delete a session. Raise Conflict if it was not last written at `updated_at`, if given."""
-        self._histories.forget((None, session, ""))
+        """Delete a session.
+
+        If `updated_at` is given and the session was written after that time, raise Conflict.
+        """
+        self._histories.forget(Key(None, session, ""))
         fields = {"session": session, "updated_at": updated_at}
         return cast(DeleteView, (yield from self.call("delete_session", fields)))
 
@@ -381,7 +398,7 @@ class Core(Connection):
         self, session: str, messages: Sequence[Message], *, token: str | None, history_key: str
     ) -> int:
         """Return how many of the first messages this client knows to be recorded."""
-        cached = self._histories.find((token, session, history_key), messages)
+        cached = self._histories.find(Key(token, session, history_key), messages)
         return cached.prefix.messages if cached else 0
 
     def drop_large_histories(self) -> None:
@@ -399,29 +416,28 @@ class Core(Connection):
     ) -> Flow[str]:
         """Return the name of the session that a history continues, or a new name.
 
-        `messages` were read from `items`: `transcript` has read them, or is None if the items are
-        the messages. Record the history in the session of each possible name in turn, until the
-        service accepts it as the same conversation. If the service refuses it, make the next name
-        from the messages up to the first that differs.
+        Record the history in the session of each possible name in turn, until the service accepts
+        it as the same conversation. If the service refuses it, make the next name from the messages
+        up to the first that differs.
+
+        `transcript` is what a dialect read from `items`; None if the items are the messages.
         """
-        token, name, history_key = key
         stable_items = items[: transcript.stable_count] if transcript else items
         # Each name that the service refuses stands for more equal messages than the one before it.
         for _ in range(len(messages) + 1):
-            name = self._names.find(token, name, messages)
-            key = (token, name, history_key)
+            name = self._names.find(key.token, key.session, messages)
+            key = key._replace(session=name)
             if self._histories.find(key, items):
-                return name
+                break
             snapshot = self._histories.snapshot(key, messages, stable_items, None)
             fields = {"session": name, "model": model, "one_conversation": True}
             try:
                 yield from self._send("sync", key, snapshot, messages, fields, stop_at, transcript)
+                break
             except OtherConversation as error:
                 fork = int(str(error.details.get("fork") or 0))
-                self._names.add(token, name, messages, fork)
-            else:
-                return name
-        return name
+                self._names.add(key.token, name, messages, fork)
+        return key.session
 
     def _send_new(
         self,
@@ -433,11 +449,11 @@ class Core(Connection):
     ) -> Flow[Json]:
         """Send the messages that the service lacks, or all if its history differs."""
         messages = list(messages)
-        key = (token, fields["session"], history_key)
+        key = Key(token, fields["session"], history_key)
         cached = self._histories.find(key, messages)
         if cached and cached.transcript is not None:
-            # `fit` cached this history, and its recorded messages were read from the items. Here
-            # the items are the messages, which may be other ones.
+            # `fit` cached this history, and recorded the messages that a dialect had read from
+            # these items. Here the items themselves are recorded, so `cached` has other messages.
             cached = None
         snapshot = self._histories.snapshot(key, messages, items=messages, cached=cached)
         return (yield from self._send(walker, key, snapshot, messages, fields, inf))
@@ -458,14 +474,12 @@ class Core(Connection):
         messages are recorded.
         """
 
-        token, _, _ = key
-
         def send_from(recorded_prefix: RecordedPrefix) -> Flow[Json]:
             """Send the messages after this recorded prefix, and return the reply."""
             position = {"offset": recorded_prefix.messages, "prefix": recorded_prefix.digest}
             new_messages = messages[recorded_prefix.messages :]
             return self.call(
-                walker, {**fields, **position, "messages": new_messages}, token, stop_at
+                walker, {**fields, **position, "messages": new_messages}, key.token, stop_at
             )
 
         try:

@@ -43,9 +43,10 @@ def load_credentials(folder: Path | None = None) -> Credentials:
 def resolve_credentials(
     url: str | None, token: str | None, folder: Path | None = None
 ) -> Credentials:
-    """Return address and token: the given ones, else the environment's, else the local server's.
+    """Return the service's address and token.
 
-    The local server's token, which it wrote to `folder`, is never sent to another machine: an
+    Take each from the arguments, the environment or the local server, in this order. The server
+    writes its address and token to `folder`. That token is never sent to another machine, so an
     address elsewhere needs a token of its own. Raise NoCredentials if the address or its token is
     not found.
     """
@@ -64,7 +65,10 @@ def resolve_credentials(
 
 
 def stored_credentials(folder: Path) -> Credentials:
-    """Read the credentials that a data folder's server wrote. Raise NoCredentials if absent."""
+    """Read the credentials that a server wrote to its data folder.
+
+    Raise NoCredentials if there are none, or if they cannot be read.
+    """
     path = folder / FILE_NAME
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))

@@ -43,11 +43,11 @@ log = logging.getLogger("contextrender")
 
 @dataclass(frozen=True)
 class RenderedRequest:
-    """The request to send to the model. If rendering failed, `failure` gives the reason.
+    """The request to send to the model.
 
-    After a failure, `body` is the original request, or a request above its budget. `reply` is the
-    service's reply to `render`. `changed` is true if `body` differs from the original.
-    `results_beyond_budget` is the number of shown results that the service did not count.
+    `changed` is true if `body` differs from the original request. `reply` is the service's reply to
+    `render`, if there is one. `failure` is the reason why the request was not rendered or is above
+    its budget. `results_beyond_budget` counts the shown results that the service did not count.
     """
 
     body: Body
@@ -127,19 +127,19 @@ def apply_plan(
 ) -> RenderedRequest:
     """Apply the plan of a render reply to a request.
 
-    Results of the tools `bypass` (names or globs) are always complete. If `recalls` is false, the
-    model has no tool to recall results, so excerpts say to call the result's own tool again.
+    Results of the tools `bypass` (names or globs) are always complete. If `recalls` is false and
+    the request declares no recall tool, excerpts say to call the result's own tool again.
 
     Results without a call are always sent, because they cannot be omitted with their call. The
-    service counts neither them nor the results added here, so they are `results_beyond_budget`.
+    service counts neither these results nor those of `bypass` that are added here; both are
+    `results_beyond_budget`.
     """
-    planned, substitutes = reply["plan"] or (), reply["substitutes"]
+    planned: Sequence[PlannedMessage] = reply["plan"] or ()
+    substitutes = reply["substitutes"]
     if not recalls and not has_recall_tool(body):
         planned = _without_recalls(planned, {item["position"] for item in substitutes})
     plan = transcript.plan(planned, reply.get("breakpoints") or ())
-    extra_results = [
-        result for result in plan.results_of(bypass) if not plan.shows_complete(result)
-    ]
+    extra_results = [r for r in plan.results_of(bypass) if not plan.shows_complete(r)]
     for result in extra_results:
         plan.show_result(result)
     is_changed = reply["omitted"] or reply["dropped_turns"] or reply["truncated_messages"]
@@ -150,20 +150,20 @@ def apply_plan(
         new_body,
         changed,
         reply,
-        _over_budget(transcript, plan, reply, changed=changed),
+        _reason_above_budget(transcript, plan, reply, changed=changed),
         transcript,
         plan,
         results_beyond_budget=len(extra_results) + unpaired_count,
     )
 
 
-def _over_budget(
+def _reason_above_budget(
     transcript: Transcript, plan: MessagePlan, reply: RenderView, *, changed: bool
 ) -> str:
     """Return why a rendered request exceeds its budget, or an empty text if it does not.
 
-    Results without a call cannot be omitted, and the service does not count items that it cannot
-    read.
+    The reason is one of `ABOVE_BUDGET`: results without a call cannot be omitted, and the service
+    does not count items that it cannot read.
     """
     if not changed and plan.omitted_results() + plan.shown_unpaired_results():
         # The plan omits results, but the request is unchanged: they could not be omitted.
@@ -172,7 +172,7 @@ def _over_budget(
     unread_tokens = unread_bytes // BYTES_PER_TOKEN
     if not unread_tokens:
         return ""
-    prompt_tokens = reply["tokens_after" if changed else "tokens_before"]
+    prompt_tokens = reply["tokens_after"] if changed else reply["tokens_before"]
     return "unreadable_messages" if prompt_tokens + unread_tokens > reply["budget"] else ""
 
 
@@ -182,9 +182,9 @@ def write_prompt(
     substitutes: Collection[int],
     recalls: bool,
 ) -> list[Json]:
-    """Return the chat messages of a plan, in which a text replaces each result in `substitutes`.
+    """Return the chat messages of a plan. A text of the plan replaces each result in `substitutes`.
 
-    `recalls` tells whether the model has a tool that recalls results.
+    `recalls` is true if the model has a tool that recalls results.
     """
     if not recalls:
         planned = _without_recalls(planned, substitutes)
@@ -195,7 +195,7 @@ def write_prompt(
 def _without_recalls(
     planned: Sequence[PlannedMessage], substitutes: Collection[int]
 ) -> list[PlannedMessage]:
-    """Return the planned messages. Remove the recall tool's name from the `substitutes`."""
+    """Return the plan, in whose texts for results in `substitutes` the recall tool is not named."""
     messages = []
     for message in planned:
         if message["text"] and message["message"] in substitutes:
@@ -239,5 +239,5 @@ def remedy_of(failure: BaseException) -> str:
 
 
 def is_callers_mistake(failure: Exception) -> bool:
-    """Return whether a budget, policy or parameter is invalid, so that no later call would work."""
+    """Return whether a failure is an invalid setting, with which every later call would fail."""
     return isinstance(failure, InvalidRequest) and bool(failure.details.get("setting"))

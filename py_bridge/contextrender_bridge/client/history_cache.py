@@ -23,8 +23,18 @@ from typing import Any, NamedTuple
 from contextrender_bridge.dialects.base import Transcript
 
 Message = Mapping[str, Any]
-Key = tuple["str | None", str, str]
-"""A user's token (None for the client's own), a session, and the name of one of its histories."""
+
+
+class Key(NamedTuple):
+    """The key of a history. `token` is the user's, None for the client's own.
+
+    `history_key` distinguishes histories that run in parallel in one session.
+    """
+
+    token: str | None
+    session: str
+    history_key: str
+
 
 REMEMBERED = 1024
 LARGE_CHARACTERS = 16 * 2**20
@@ -103,25 +113,23 @@ class UnchangedItems:
         self._items: list[Any] = []
         self._blocks: list[ContainerBlock] = []
         self._next_older_block = 0
-        """The first of the older blocks that the next `begin` compares with its contents."""
+        """The first of the older blocks that the next comparison includes."""
         self.characters = 0
         """The total length of the texts in the kept containers, to limit their memory."""
 
     def __len__(self) -> int:
         return len(self._items)
 
-    def begin(self, items: Sequence[Any]) -> bool:
+    def are_start_of(self, items: Sequence[Any]) -> bool:
         """Return whether `items` begin with the kept items and no compared block has changed.
 
-        Callers change mostly new items, so each call compares the newest blocks, and only
-        `COMPARED_BLOCKS` of the older ones in turn.
+        Callers mostly change new items. So compare the `COMPARED_BLOCKS` newest blocks, and as many
+        older ones: each time the next ones, until all were compared.
         """
         if items[: len(self._items)] != self._items:
             return False
-        newest_blocks, older_blocks = (
-            self._blocks[-COMPARED_BLOCKS:],
-            self._blocks[:-COMPARED_BLOCKS],
-        )
+        newest_blocks = self._blocks[-COMPARED_BLOCKS:]
+        older_blocks = self._blocks[:-COMPARED_BLOCKS]
         if self._next_older_block >= len(older_blocks):
             self._next_older_block = 0
         start, stop = self._next_older_block, self._next_older_block + COMPARED_BLOCKS
@@ -174,9 +182,9 @@ class RecordedPrefix:
 class CachedHistory:
     """A history after its last call: its recorded part, and the items that the call read.
 
-    `item_count` is the number of items that the call read; 0 means that none are kept. It is less
-    than the number of `items` if a later call has added some. `transcript` is what a dialect read
-    from the items, or None if the items are the messages.
+    - `items`: the items, which two calls that run at the same time may share and extend.
+    - `item_count`: the number of `items` that this call read; 0 if no items are kept.
+    - `transcript`: what a dialect read from the items; None if the items are the messages.
     """
 
     prefix: RecordedPrefix
@@ -191,8 +199,8 @@ class HistorySnapshot:
 
     - `fingerprint`: the hash of all its messages.
     - `cached`: the history after an earlier call, which this one continues; None without one.
-    - `new_blocks`: the dicts and lists in the items after those of `cached`, by which a later call
-      sees whether an item was changed; None if an item has objects that cannot be compared.
+    - `new_blocks`: the dicts and lists in the items after those of `cached`. With them a later call
+      finds out whether an item was changed. None if an item has objects that cannot be compared.
     """
 
     prefix: RecordedPrefix
@@ -219,7 +227,7 @@ class HistoryCache:
                 return None
             if cached.item_count != len(cached.items):
                 return None  # Another call that ran at the same time has extended the items.
-            return cached if cached.items.begin(items) else None
+            return cached if cached.items.are_start_of(items) else None
 
     def snapshot(
         self,
@@ -231,10 +239,9 @@ class HistoryCache:
         """Return a snapshot of a history.
 
         `messages` were read from `items`, which do not change any more. `cached` is the history
-        that they continue, as `find` returns it. If `cached` is None, the fingerprint of the first
-        messages is compared with that of the recorded ones; if they differ, no message counts as
-        recorded. The snapshot also has the new items' containers (`container_blocks`), with which
-        the next call's `find` compares its items.
+        that they continue, as `find` returns it. If `cached` is None, compare the fingerprint of
+        the first messages with that of the recorded ones. If they differ, no message counts as
+        recorded.
         """
         if cached is not None:
             prefix = cached.prefix
@@ -293,16 +300,18 @@ class HistoryCache:
     def _next_cached(
         snapshot: HistorySnapshot, prefix: RecordedPrefix, transcript: Transcript | None
     ) -> CachedHistory:
-        """Return the history to cache, with the snapshot's items if they can be compared later."""
+        """Return the history to cache, with the snapshot's items if they can be compared later.
+
+        Without items, the next call reads all messages.
+        """
         cached = snapshot.cached or CachedHistory(RecordedPrefix())
-        items, start = cached.items, cached.item_count
-        # Another call of the same history may have extended its items in the meantime.
-        is_extended = start != len(items)
-        is_comparable = snapshot.new_blocks is not None
-        if not is_comparable or is_extended or start > len(snapshot.items):
-            return CachedHistory(prefix)  # Without items, the next call reads all messages.
-        assert snapshot.new_blocks is not None
-        items.add(snapshot.items[start:], snapshot.new_blocks)
+        items, cached_count = cached.items, cached.item_count
+        if snapshot.new_blocks is None or cached_count > len(snapshot.items):
+            return CachedHistory(prefix)
+        if cached_count != len(items):
+            # Another call of the same history has extended its items in the meantime.
+            return CachedHistory(prefix)
+        items.add(snapshot.items[cached_count:], snapshot.new_blocks)
         return CachedHistory(prefix, items, len(snapshot.items), transcript)
 
     def _forget_texts(self) -> None:

@@ -57,37 +57,38 @@ def _opening(messages: Sequence[Message]) -> list[Message]:
 class SessionNames:
     """The names of histories that begin alike, as far as this process has met them.
 
-    If a history differs from the one with its name at message `fork`, it gets another name, made
-    from its messages up to that one.
+    If a history has the name of another one and differs from it at message `fork`, it gets a new
+    name, made from its messages up to the message `fork`.
     """
 
     def __init__(self) -> None:
         self._forks: OrderedDict[tuple[str | None, str], dict[int, dict[str, str]]] = OrderedDict()
-        """By token and name, by fork, and by the digest of the messages up to it: the new name."""
+        """`_forks[token, name][fork][digest]` is the new name of a history that differs at `fork`
+        from the one called `name`. `digest` is the digest of its messages up to `fork`."""
 
     def find(self, token: str | None, name: str, messages: Sequence[Message]) -> str:
         """Return the name of a history. `name` is the name made from its beginning.
 
-        The other name of a history may itself have forks, so repeat until no fork matches.
+        The new name of a history may itself have forks, so repeat until no fork matches.
         """
         while forks := self._forks.get((token, name)):
             self._forks.move_to_end((token, name))
-            names = (
+            new_names = (
                 forks[fork].get(_beginning_digest(messages, fork))
                 for fork in sorted(forks)
                 if fork <= len(messages)
             )
-            own_name = next(filter(None, names), None)
-            if own_name is None:
+            new_name = next(filter(None, new_names), None)
+            if new_name is None:
                 break
-            name = own_name
+            name = new_name
         return name
 
     def add(self, token: str | None, name: str, messages: Sequence[Message], fork: int) -> None:
         """Make a name for a history that differs at message `fork` from the one called `name`."""
         digest = _beginning_digest(messages, fork)
-        names = self._forks.setdefault((token, name), {}).setdefault(fork, {})
-        names[digest] = f"auto-{wire.digest_of(name, digest)}"
+        names_by_digest = self._forks.setdefault((token, name), {}).setdefault(fork, {})
+        names_by_digest[digest] = f"auto-{wire.digest_of(name, digest)}"
         while len(self._forks) > REMEMBERED:
             self._forks.popitem(last=False)
 

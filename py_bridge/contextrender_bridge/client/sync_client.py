@@ -52,9 +52,11 @@ class ContextRender:
 
         `timeout` is in seconds. A call that does not reach the service, or finds it busy, is
         repeated up to `retries` times. `transport` connects to a service in this process
-        (`embedded`). If no service is known, `fit` returns full histories, and the other methods
-        raise NoCredentials, until a service has started. Raise NoCredentials at once if `url` is
-        another machine's address and there is no token for it.
+        (`embedded`).
+
+        If no service is known, one may start later. Until then, `fit` returns full histories, and
+        the other methods raise NoCredentials. If `url` is another machine's address and there is no
+        token for it, this constructor raises NoCredentials.
         """
         self._core = Core(url, token, retries=retries)
         self.failures = self._core.failures
@@ -101,11 +103,10 @@ class ContextRender:
                 step = next(flow)
                 while True:
                     outcome = self._run_step(step)
-                    step = (
-                        flow.send(outcome)
-                        if isinstance(outcome, ServiceReply)
-                        else flow.throw(outcome)
-                    )
+                    if isinstance(outcome, ServiceReply):
+                        step = flow.send(outcome)
+                    else:
+                        step = flow.throw(outcome)
             except StopIteration as end:
                 result: T = end.value
                 return result
