@@ -22,8 +22,8 @@ class CompactedBranch:
     """The messages that a compaction's text replaces.
 
     They are the first `messages` messages of the branch `number`; `digest` is the branch history's
-    digest. The first line of each part of the text has the `code`. No tool can have written the
-    code into a result, because the digest depends on all results.
+    digest. The first line of each part of the text has the `code`, which is the digest's beginning.
+    No tool can have written the code into a result, because the digest depends on all results.
     """
 
     number: int
@@ -32,7 +32,7 @@ class CompactedBranch:
 
     @property
     def first_line(self) -> str:
-        """The line that says which messages the text replaces."""
+        """The line that names the replaced messages."""
         return (
             f"[ContextRender compaction: branch {self.number}, {self.messages} messages, "
             f"{self.digest}]"
@@ -40,7 +40,7 @@ class CompactedBranch:
 
     @property
     def code(self) -> str:
-        """The code that is in the first line of each part of the compaction's text."""
+        """The first characters of the digest, which mark each part of the compaction's text."""
         return self.digest[:CODE_CHARACTERS]
 
 
@@ -49,9 +49,10 @@ def find_compaction(text: str) -> tuple[CompactedBranch, str] | None:
 
     Return None if the text has no compaction.
     """
-    marks = list(_FIRST_LINE.finditer(text))
-    if not marks:
+    first_lines = list(_FIRST_LINE.finditer(text))
+    if not first_lines:
         return None
-    number, messages, digest = marks[-1].groups()
-    _, _, text_after = text[marks[-1].end() :].rpartition(LAST_LINE)
+    last_compaction = first_lines[-1]
+    number, messages, digest = last_compaction.groups()
+    _, _, text_after = text[last_compaction.end() :].rpartition(LAST_LINE)
     return CompactedBranch(int(number), int(messages), digest), text_after.strip()

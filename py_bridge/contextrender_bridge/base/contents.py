@@ -21,7 +21,10 @@ class Decoder:
     """
 
     def __init__(self, codings: str) -> None:
-        """Create a decoder. `codings` is a `content-encoding` header: the last is decoded first."""
+        """Create a decoder of these codings, the value of a `content-encoding` header.
+
+        The header names the codings in the order in which they were applied.
+        """
         names = [name.strip().lower() for name in codings.split(",")]
         encodings = [name for name in names if name not in ("", "identity")]
         decode_functions = [_decode_function(name) for name in reversed(encodings)]
@@ -67,7 +70,9 @@ def _decode_function(name: str) -> Callable[[bytes], bytes] | None:
         return _Deflate().feed
     if name == "br":
         return _brotli()
-    return _zstd() if name == "zstd" else None
+    if name == "zstd":
+        return _zstd()
+    return None
 
 
 class _Gzip:

@@ -146,8 +146,8 @@ def error_of(status: int, body: object) -> ContextRenderError:
         return ServerError(sentence, code="unexpected_reply", status=status)
     fields = {str(name): value for name, value in error.items()}
     code, message = str(fields.get("code")), str(fields.get("message"))
-    described = ("code", "message", "status", "type")
-    details = {name: value for name, value in fields.items() if name not in described}
+    not_details = ("code", "message", "status", "type")
+    details = {name: value for name, value in fields.items() if name not in not_details}
     kind = _BY_CODE.get(code) or error_class(status)
     return kind(message, code=code, status=status, **details)
 

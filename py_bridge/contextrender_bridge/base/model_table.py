@@ -37,8 +37,8 @@ Version = tuple[int, ...]
 def name_in_table(model: str) -> str | None:
     """Return the name of the table's row for a model, None if there is none.
 
-    It is the row of the model's name, or of that name without its provider or date. If the table
-    has none of these, it is the row of the newest model of its family.
+    Look for a row of the model's name, with or without its provider and its date. If there is none,
+    take the row of the newest model of its family.
     """
     table = prices()
     model, _ = split_rates(model)
@@ -48,13 +48,15 @@ def name_in_table(model: str) -> str | None:
         if name and name in table:
             return name
     family, version = _family_and_version(without_provider)
-    return _newest_by_family().get(family) if family and version else None
+    if not (family and version):
+        return None
+    return _newest_by_family().get(family)
 
 
 def is_listed(model: str) -> bool:
-    """Return whether the table has the model itself, not only another one of its family.
+    """Return whether the table has the model itself, not only another model of its family.
 
-    The provider and the date in the name do not matter.
+    The names may differ in the provider and the date.
     """
     listed_name = name_in_table(model)
     model, _ = split_rates(model)

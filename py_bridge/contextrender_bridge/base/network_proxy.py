@@ -39,15 +39,15 @@ def _is_excluded(host: str, port: int | None, no_proxy: str) -> bool:
 
 def _matches(entry: str, host: str, port: int | None) -> bool:
     """Return whether an entry of `NO_PROXY` matches a host and its port."""
-    match = _ENTRY.fullmatch(entry)
-    if match is None:  # an IPv6 address without brackets
-        name, entry_port = entry, None
-    else:
-        name, entry_port = (match[1] or match[2]) + (match[3] or ""), match[4]
+    name, entry_port = entry, None
+    if match := _ENTRY.fullmatch(entry):  # all entries but IPv6 addresses without brackets
+        address_in_brackets, name_or_address, prefix_length, entry_port = match.groups()
+        name = (address_in_brackets or name_or_address) + (prefix_length or "")
     if entry_port and int(entry_port) != port:
         return False
     name = name.removeprefix("*").removeprefix(".")
     try:
         return ip_address(host) in ip_network(name, strict=False)
-    except ValueError:
-        return entry == "*" or (bool(name) and (host == name or host.endswith(f".{name}")))
+    except ValueError:  # The host or the entry is a name.
+        is_host_or_parent = bool(name) and (host == name or host.endswith(f".{name}"))
+        return entry == "*" or is_host_or_parent

@@ -69,16 +69,16 @@ def make_private(folder: Path) -> Path:
 def make_data_private(folder: Path) -> Path:
     """Create a data folder, or close it to other users, and return its resolved path.
 
-    A folder that other users can open is closed to them if it belongs to this user and is empty or
-    has one of `CONTEXTRENDER_FILES`. Otherwise raise CommandError. Raise the errors of
+    Close an open folder only if it belongs to this user, and is empty or has one of
+    `CONTEXTRENDER_FILES`. Raise CommandError for any other open folder. Raise the errors of
     `make_private`, too.
     """
     folder = make_private(folder)
     status = folder.stat()
     is_own = hasattr(os, "geteuid") and status.st_uid == os.geteuid()
     # A container gets a volume as a folder of another user, which the container's group may open.
-    others_mask = 0o077 if is_own else 0o007
-    if os.name == "nt" or not status.st_mode & others_mask:
+    forbidden_bits = 0o077 if is_own else 0o007
+    if os.name == "nt" or not status.st_mode & forbidden_bits:
         return folder
     names = {path.name for path in folder.iterdir()}
     if is_own and (not names or names & CONTEXTRENDER_FILES):

@@ -91,8 +91,9 @@ class Prices:
 
     def of_model(self, model: str) -> Price | None:
         """Return the model's price; None if it is unknown."""
-        table_price, own_price = _of_table(model), self._own_of(model)
+        table_price, own_price = _table_price(model), self._own_of(model)
         if own_price and table_price:
+            # The operator's prices are for tokens only.
             return replace(own_price, per_call=table_price.per_call)
         return own_price or table_price
 
@@ -110,11 +111,11 @@ class Prices:
         return list_name if name_in_table(model) else ""
 
     def price_source_of(self, model: str) -> str:
-        """Return the name whose price in the table a model gets, if that is not its own name.
+        """Return the name of the model whose price in the table is used for `model`.
 
-        It is the name of its family's newest model, or the model's own name without the rates that
-        have no price. Return "" if the model's name has a price in the table, if the operator set
-        its price, or if there is no price.
+        The table may lack the model, and have the newest model of its family. It may lack a price
+        for some of the rates in the model's name, which are then left out. Return "" if the name
+        would be the model's own, if the operator set the price, or if there is no price.
         """
         name, rates = split_rates(model)
         row = model_row(name)
@@ -135,7 +136,7 @@ class Prices:
 
 
 @cache
-def _of_table(model: str) -> Price | None:
+def _table_price(model: str) -> Price | None:
     name, rates = split_rates(model)
     row = model_row(name)
     if row is None:
@@ -146,8 +147,9 @@ def _of_table(model: str) -> Price | None:
 def _price(row: Mapping[str, float]) -> Price:
     """Return the prices in a row of the table.
 
-    A cache read or write that has no price of its own costs as much as uncached tokens. A write
-    that the cache keeps for an hour then costs twice as much, as Anthropic charges.
+    If a row has no price for cache reads or writes, these cost as much as uncached tokens. If it
+    has no price for writes that the cache keeps for an hour, these cost twice as much as uncached
+    tokens, as Anthropic charges.
     """
     uncached = float(row["input_cost_per_token"])
     cache_read = row.get("cache_read_input_token_cost")

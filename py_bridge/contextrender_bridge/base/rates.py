@@ -44,6 +44,12 @@ OTHER_TOOLS: Final = {
     "code_interpreter_call": "code interpreter",
 }
 """The rates of other tools that cost extra, by the type of their items in an answer."""
+_SEARCH_COUNTS: Final = (
+    ("server_tool_use", "web_search_requests"),
+    ("server_side_tool_usage_details", "web_search_calls"),
+    (TOOL_ITEMS, SEARCH_ITEM),
+)
+"""The fields of a usage record with counts of searches (Anthropic, OpenRouter, xAI, OpenAI)."""
 FAST: Final = "fast"
 PRIORITY: Final = "priority"
 
@@ -53,7 +59,9 @@ Row = Mapping[str, Any]
 def split_rates(name: str) -> tuple[str, tuple[str, ...]]:
     """Return a model's name without its rates, and the rates."""
     match = _NAME_AND_RATES.fullmatch(name)
-    return (match[1], tuple(match[2].split(", "))) if match else (name, ())
+    if match is None:
+        return name, ()
+    return match[1], tuple(match[2].split(", "))
 
 
 def join_rates(model: str, rates: Iterable[str]) -> str:
@@ -80,24 +88,10 @@ def usage_rates(model: str, usage_fields: Mapping[str, Any], row: Row) -> Iterat
 
 
 def _tool_rates(model: str, usage_fields: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the rates of the provider's own tools that a call used, if these cost extra.
-
-    Anthropic, OpenRouter and xAI count the searches, Perplexity those of its deep research.
-    """
-    places = (
-        ("server_tool_use", "web_search_requests"),
-        ("server_side_tool_usage_details", "web_search_calls"),
-        (TOOL_ITEMS, SEARCH_ITEM),
-    )
-    fields = [(usage_fields.get(place), name) for place, name in places]
-    counts = [inner.get(name) for inner, name in fields if isinstance(inner, Mapping)]
-    size = usage_fields.get("search_context_size")
-    if _ALWAYS_SEARCHES.search(model):
-        counts = [1]
-    elif usage_fields.get("num_search_queries"):
-        counts = [usage_fields["num_search_queries"]]
-    searches = max((count for count in counts if isinstance(count, int)), default=0)
+    """Yield the rates of the provider's own tools that a call used, if these cost extra."""
+    searches = _search_count(model, usage_fields)
     if searches > 0:
+        size = usage_fields.get("search_context_size")
         size_word = f"{size} " if size in ("low", "medium", "high") else ""
         yield f"{searches} {size_word}web search{'' if searches == 1 else 'es'}"
     if usage_fields.get("num_sources_used"):
@@ -110,6 +104,20 @@ def _tool_rates(model: str, usage_fields: Mapping[str, Any]) -> Iterator[str]:
         kind = iteration.get("type") if isinstance(iteration, Mapping) else None
         if isinstance(kind, str) and kind != "message":
             yield kind.removesuffix("_message").replace("_", " ")
+
+
+def _search_count(model: str, usage_fields: Mapping[str, Any]) -> int:
+    """Return the number of web searches of a call."""
+    if _ALWAYS_SEARCHES.search(model):
+        return 1
+    counts = []
+    for field, name in _SEARCH_COUNTS:
+        inner = usage_fields.get(field)
+        if isinstance(inner, Mapping):
+            counts.append(inner.get(name))
+    if queries := usage_fields.get("num_search_queries"):  # Perplexity's deep research
+        counts = [queries]
+    return max((count for count in counts if isinstance(count, int)), default=0)
 
 
 def prompt_rate(row: Row, prompt: int) -> str:
@@ -143,11 +151,16 @@ def _search_price(row: Row, rate: str) -> float | None:
 
     Return None if the rate counts none, or if their price is unknown.
     """
-    prices = row.get(SEARCH_PRICES, {})
-    if not (match := _SEARCH_RATE.fullmatch(rate)):
+    match = _SEARCH_RATE.fullmatch(rate)
+    if match is None:
         return None
-    possible = {prices[match[2]]} if match[2] in prices else set(prices.values())
-    return int(match[1]) * possible.pop() if len(possible) == 1 else None
+    count, size = int(match[1]), match[2]
+    prices = row.get(SEARCH_PRICES, {})
+    if size in prices:
+        return float(count * prices[size])
+    # Without a known size, the price is known only if it is equal for all sizes.
+    all_prices = set(prices.values())
+    return float(count * all_prices.pop()) if len(all_prices) == 1 else None
 
 
 def at_rates(row: Row, rates: tuple[str, ...]) -> Row:
@@ -175,8 +188,9 @@ def _price_in(row: Row, name: str, length_suffix: str, tier_suffix: str) -> floa
     An empty suffix stands for the standard length or tier. If the row has a column for each suffix
     but none for both together, the two changes of the price are multiplied.
     """
-    if (both := name + length_suffix + tier_suffix) in row:
-        return float(row[both])
+    column_of_both = name + length_suffix + tier_suffix
+    if column_of_both in row:
+        return float(row[column_of_both])
     columns = [name + suffix for suffix in (length_suffix, tier_suffix) if suffix]
     prices = [float(row[column]) for column in columns if column in row]
     if len(prices) == 2:

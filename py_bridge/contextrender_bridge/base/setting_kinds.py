@@ -41,7 +41,8 @@ LONGEST_NUMBER = 9
 _WHOLE_NUMBER = re.compile(r"([0-9]{1,3}(?:[_,][0-9]{3})+|[0-9]+)(?:\.0*)?")
 MIN_SECRET_BYTES = 32
 MIN_SECRET_CHARACTERS = 8
-"""The least number of different characters in a secret. A file after a power cut may have zeros."""
+"""The least number of different characters in a secret. After a power cut, its file may have
+nothing but zeros."""
 
 
 class InvalidSetting(ValueError):

@@ -78,11 +78,13 @@ def _row(
     also: str = "",
     secret: bool = False,
 ) -> Any:
-    """Return the field of a setting.
+    """Return the dataclass field of a setting.
 
-    `default` is its value or a function that makes it, `description` a phrase for documents, and
-    `read` parses it from a text. `also` is another environment variable that sets it. The value of
-    a `secret` setting is never shown.
+    - `default`: the setting's default value, or a function that makes it.
+    - `description`: a phrase for documents.
+    - `read`: the function that parses the value from a text.
+    - `also`: another environment variable that sets it.
+    - `secret`: the value is never shown.
     """
     row = {"description": description, "read": read, "also": also, "secret": secret}
     if callable(default):
@@ -379,13 +381,19 @@ def process_environment() -> dict[str, str]:
 def _text_of(
     name: str, also: str, file_values: Mapping[str, str], path: Path
 ) -> tuple[str, str] | None:
-    """Return the text of a setting and its source; None if nothing sets it."""
+    """Return the text of a setting and its source; None if nothing sets it.
+
+    `also` is a further environment variable of the setting. `file_values` were read from the
+    configuration file `path`.
+    """
     if name in _OPTIONS:
         return _OPTIONS[name], f"--{name.replace('_', '-')}"
     for variable in (f"{PREFIX}{name.upper()}", also):
         if text := os.environ.get(variable, "").strip():
             return text, variable
-    return (file_values[name], f"{name} in {path}") if name in file_values else None
+    if name in file_values:
+        return file_values[name], f"{name} in {path}"
+    return None
 
 
 def parse_setting(read: Callable[[str], Any], text: str, source: str) -> Any:

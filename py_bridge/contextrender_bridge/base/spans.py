@@ -29,7 +29,7 @@ def span(
 ) -> AbstractContextManager[None]:
     """Return a context manager that records its block as a span.
 
-    The span's parent is the one that a request's `headers` name (`traceparent`), otherwise the
+    The span's parent is the span that the header `traceparent` of a request names, otherwise the
     current span. Two underscores in an attribute's name stand for a dot.
     """
     if _start_span is None:

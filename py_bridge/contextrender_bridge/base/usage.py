@@ -59,15 +59,16 @@ NOTHING_USED: Final = Usage(calls=0)
 class FullUsageState:
     """The figures that `estimate_full_usage` passes from one call of a history to the next.
 
-    `prompt` is the tokens of the last full prompt, `omitted_total` the sum of all omitted tokens.
-    `caches` is true once the provider has used its cache for this history, `writes` once it has
-    billed a cache write.
+    - `prompt`: the tokens of the last full prompt.
+    - `omitted_total`: the sum of the tokens that the calls so far omitted.
+    - `uses_cache`: the provider has used its cache for this history.
+    - `bills_writes`: the provider has billed a cache write, as Anthropic does and OpenAI does not.
     """
 
     prompt: int = 0
     omitted_total: int = 0
-    caches: bool = False
-    writes: bool = False
+    uses_cache: bool = False
+    bills_writes: bool = False
 
 
 NOTHING_BILLED: Final = FullUsageState()
@@ -84,26 +85,29 @@ def estimate_full_usage(
     and the pause is below `LIFETIME`. Until a token is omitted, `usage` is returned unchanged.
     """
     omitted_tokens = max(omitted_tokens, 0)
-    full = usage.prompt + omitted_tokens
+    full_prompt = usage.prompt + omitted_tokens
     if window := window_of(usage.model):
-        full = max(min(full, window), usage.prompt)
-    writes = previous.writes or usage.cache_write + usage.cache_write_1h > 0
-    caches = previous.caches or writes or usage.cache_read > 0
-    state = FullUsageState(full, previous.omitted_total + omitted_tokens, caches, writes)
-    if not state.omitted_total:
+        full_prompt = max(min(full_prompt, window), usage.prompt)
+    bills_writes = previous.bills_writes or usage.cache_write + usage.cache_write_1h > 0
+    uses_cache = previous.uses_cache or bills_writes or usage.cache_read > 0
+    omitted_total = previous.omitted_total + omitted_tokens
+    state = FullUsageState(full_prompt, omitted_total, uses_cache, bills_writes)
+    if not omitted_total:
         return usage, state
     # A longer prompt may have a higher price, which `add_rates` puts into the model's name.
-    usage = replace(usage, model=add_rates(usage.model, full))
-    cache_read = min(previous.prompt, full) if caches and pause < LIFETIME else 0
-    if not writes:
+    usage = replace(usage, model=add_rates(usage.model, full_prompt))
+    cache_read = 0
+    if uses_cache and pause < LIFETIME:
+        cache_read = min(previous.prompt, full_prompt)
+    if not bills_writes:
         # OpenAI: every token that the cache did not have is uncached.
         cache_read -= cache_read % CACHE_BLOCK
-        return replace(usage, uncached=full - cache_read, cache_read=cache_read), state
+        return replace(usage, uncached=full_prompt - cache_read, cache_read=cache_read), state
     # Anthropic: the tokens after the last cache breakpoint are uncached. They are as many as in the
     # call itself. The tokens between those read from the cache and the breakpoint are written to
     # it, with the same lifetime as most of the call's own writes.
-    uncached = min(usage.uncached, full - cache_read)
-    written_tokens = full - cache_read - uncached
+    uncached = min(usage.uncached, full_prompt - cache_read)
+    written_tokens = full_prompt - cache_read - uncached
     is_for_an_hour = usage.cache_write_1h > usage.cache_write
     full_usage = replace(
         usage,

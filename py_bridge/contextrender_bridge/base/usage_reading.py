@@ -27,7 +27,8 @@ ERROR_CODE: Final = re.compile(r"[A-Za-z0-9_.:-]{0,80}")
 
 _NAMES = re.compile(rb'usage|"timings"|prompt_eval_count|invocationMetrics|billed_units', re.I)
 """A reply without any of these has no usage."""
-_STREAM = (b"data:", b"event:", b"id:", b"retry:", b":")
+_EVENT_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
+"""The beginnings of a line in a stream of events."""
 _CHARSET = re.compile(r"charset=[\"']?([\w-]+)", re.I)
 _EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _HOLDERS = (
@@ -36,7 +37,7 @@ _HOLDERS = (
 )
 """Fields of a reply whose object may have the model and the usage."""
 _MAX_DEPTH = 3
-_USAGES = frozenset(
+_USAGE_FIELDS = frozenset(
     {
         *("usage", "usagemetadata", "tokenusage", "totalusage", "timings", "billedunits"),
         "amazonbedrockinvocationmetrics",
@@ -45,8 +46,9 @@ _USAGES = frozenset(
 
 _DIGITS = re.compile(r"\d+(?:[,_ ]\d{3})*(?:\.0+)?")
 # Formats spell the names of counts differently, so all are read in lower case, without `_` and `-`.
-# `_ALL` counts the whole prompt; some formats' `_INPUT` is without cached tokens (Anthropic).
-_ALL = ("prompttokens", "prompttokencount")
+# `_PROMPT` counts the whole prompt. In some formats (Anthropic's), `_INPUT` is the prompt without
+# its cached tokens.
+_PROMPT = ("prompttokens", "prompttokencount")
 _INPUT = ("inputtokens", "inputtokencount", "promptevalcount", "input")
 _OUTPUT = (
     *("outputtokens", "completiontokens", "outputtokencount", "candidatestokencount"),
@@ -68,12 +70,12 @@ _CACHE_WRITE_DETAILS = (
 # The field of an object that counts the cache writes by lifetime, under `_HOUR` and `_MINUTES`.
 _LIFETIMES = ("cachecreation", "cachecreationtokendetails")
 _HOUR, _MINUTES = ("ephemeral1hinputtokens",), ("ephemeral5minputtokens",)
-_CACHED_INPUT = "cachedinputtokens"
-"""Codex's name of the cached tokens, which its input includes."""
-_WRITES = "cachedetails"
+_CODEX_CACHED = "cachedinputtokens"
+"""The cached tokens in Codex's files, whose input includes them."""
+_BEDROCK_WRITES = "cachedetails"
 """Bedrock's list of cache writes, each with its lifetime."""
 _CACHED = (
-    *("cachedtokens", _CACHED_INPUT, "promptcachehittokens", "cachedcontenttokencount"),
+    *("cachedtokens", _CODEX_CACHED, "promptcachehittokens", "cachedcontenttokencount"),
     *("cacheread", "cachen", "numcachedtokens"),
 )
 _TOTAL = ("totaltokens", "totaltokencount")
@@ -85,11 +87,13 @@ def read_usage(kind: str, body: bytes) -> Usage | None:
 
     If a stream has several usages, later counts replace earlier ones, but a 0 replaces none.
     """
-    model, usage_fields = "", dict[str, Any]()
-    for part in _parts(kind, body):
+    model = ""
+    usage_fields: dict[str, Any] = {}
+    for part in _objects_in(kind, body):
         for holder in _holders(part):
             model_name = holder.get("model") or holder.get("modelVersion")
-            model = model_name if isinstance(model_name, str) else model
+            if isinstance(model_name, str):
+                model = model_name
             if tier := holder.get("service_tier"):
                 usage_fields["service_tier"] = tier
             if items := tool_items_in(holder):
@@ -107,7 +111,7 @@ def usage_of(model: str, usage_fields: Fields) -> Usage | None:
     Calls are priced by their model's name. So the call's rates, such as the price of a long prompt,
     are added to the name (base.rates).
     """
-    usage = _counts_of(model, _spelled(usage_fields))
+    usage = _counts_of(model, _with_plain_names(usage_fields))
     return usage and replace(usage, model=add_rates(model, usage.prompt, usage_fields))
 
 
@@ -120,43 +124,51 @@ def count_of(value: object) -> int | None:
     return round(value) if math.isfinite(value) and value >= 0 else None
 
 
-def _spelled(fields: Fields) -> dict[str, Any]:
+def _with_plain_names(fields: Fields) -> dict[str, Any]:
     """Return fields by their names in lower case, without `_` and `-`."""
     return {re.sub("[_-]", "", name).lower(): value for name, value in fields.items()}
 
 
 def _counts_of(model: str, fields: Fields) -> Usage | None:
-    """Return the usage in the `_spelled` fields of any format; None if they count no prompt.
+    """Return the usage in the fields of any format; None if they count no prompt.
 
-    With counts of the cache but no count of the whole prompt, the input is without cached tokens,
-    except in Codex's files.
-    With neither a prompt nor an input, the prompt is the total less the output, or the sum of its
-    cached and its other tokens. Cohere's counts are in an inner object.
+    `fields` have the names of `_with_plain_names`.
     """
-    output = (_first(fields, _OUTPUT) or 0) + (_first(fields, _THOUGHTS) or 0)
-    prompt, uncached, total = (_first(fields, names) for names in (_ALL, _INPUT, _TOTAL))
-    cache_counts = (_first(fields, _CACHE_READ), _first(fields, _CACHE_WRITE))
-    counts_writes_by_lifetime = bool(_inner(fields, _LIFETIMES))
-    counts_cache = cache_counts != (None, None) or counts_writes_by_lifetime
-    is_apart = counts_cache and _CACHED_INPUT not in fields
-    if prompt is None and uncached is not None and is_apart:
-        return _apart_from_cache(model, fields, uncached, output)
-    if prompt is None and uncached is None:
-        prompt = max(total - output, 0) if total else _sum_of_cached_and_other(fields)
-    prompt = uncached if prompt is None else prompt
+    output = (_first_count(fields, _OUTPUT) or 0) + (_first_count(fields, _THOUGHTS) or 0)
+    prompt, total = _first_count(fields, _PROMPT), _first_count(fields, _TOTAL)
+    if prompt is None:
+        prompt = _first_count(fields, _INPUT)
+        if prompt is not None and _counts_cache(fields) and _CODEX_CACHED not in fields:
+            return _usage_beside_cache(model, fields, prompt, output)
+        if prompt is None:
+            prompt = max(total - output, 0) if total else _sum_of_cached_and_other(fields)
     if prompt is not None:
-        reasoning = _first(_inner(fields, _REASONING), ("reasoningtokens",)) or 0
-        prompt += _first(fields, _TOOL_PROMPT) or 0
-        if total == prompt + output + reasoning:  # xAI counts reasoning apart from the completion.
-            output += reasoning
-        elif total and "gemini" in model.lower():
-            # Gateways leave out its thinking from the completion, but not from the total.
-            output = max(output, total - prompt)
-        return _including_cache(model, fields, prompt, output)
-    for name in ("billedunits", "tokens"):  # Cohere
+        prompt += _first_count(fields, _TOOL_PROMPT) or 0
+        output = _complete_output(model, fields, prompt, output, total)
+        return _usage_including_cache(model, fields, prompt, output)
+    for name in ("billedunits", "tokens"):  # Cohere's counts are in an inner object.
         if inner := _inner(fields, (name,)):
             return _counts_of(model, inner)
     return None
+
+
+def _counts_cache(fields: Fields) -> bool:
+    """Return whether fields count the tokens read from or written to the cache."""
+    counts = (_first_count(fields, _CACHE_READ), _first_count(fields, _CACHE_WRITE))
+    return counts != (None, None) or bool(_inner(fields, _LIFETIMES))
+
+
+def _complete_output(
+    model: str, fields: Fields, prompt: int, output: int, total: int | None
+) -> int:
+    """Return the tokens of the output, with reasoning that `output` leaves out."""
+    reasoning = _first_count(_inner(fields, _REASONING), ("reasoningtokens",)) or 0
+    if total == prompt + output + reasoning:  # xAI counts reasoning apart from the completion.
+        return output + reasoning
+    if total and "gemini" in model.lower():
+        # Gateways leave out Gemini's thinking from the completion, but not from the total.
+        return max(output, total - prompt)
+    return output
 
 
 def _sum_of_cached_and_other(fields: Fields) -> int | None:
@@ -173,21 +185,21 @@ def _sum_of_cached_and_other(fields: Fields) -> int | None:
     return None
 
 
-def _apart_from_cache(model: str, fields: Fields, uncached: int, output: int) -> Usage:
+def _usage_beside_cache(model: str, fields: Fields, uncached: int, output: int) -> Usage:
     """Return the usage of a format whose input is without cached tokens (Anthropic, Bedrock)."""
     lifetimes = _inner(fields, _LIFETIMES)
-    cache_read = _first(fields, _CACHE_READ) or 0
-    cache_write_1h = _first(lifetimes, _HOUR) or _bedrock_hour_writes(fields)
-    cache_write = _first(fields, _CACHE_WRITE)
-    if cache_write is None:
-        cache_write = cache_write_1h + (_first(lifetimes, _MINUTES) or 0)
-    short = max(cache_write - cache_write_1h, 0)
-    return Usage(model, uncached, cache_read, short, cache_write_1h, output)
+    cache_read = _first_count(fields, _CACHE_READ) or 0
+    cache_write_1h = _first_count(lifetimes, _HOUR) or _bedrock_hour_writes(fields)
+    all_writes = _first_count(fields, _CACHE_WRITE)
+    if all_writes is None:
+        all_writes = cache_write_1h + (_first_count(lifetimes, _MINUTES) or 0)
+    cache_write = max(all_writes - cache_write_1h, 0)
+    return Usage(model, uncached, cache_read, cache_write, cache_write_1h, output)
 
 
 def _bedrock_hour_writes(fields: Fields) -> int:
     """Return the tokens that Bedrock wrote to its cache for an hour."""
-    writes = fields.get(_WRITES)
+    writes = fields.get(_BEDROCK_WRITES)
     hour_writes = [
         count_of(write.get("inputTokens"))
         for write in (writes if isinstance(writes, list) else ())
@@ -196,41 +208,45 @@ def _bedrock_hour_writes(fields: Fields) -> int:
     return sum(filter(None, hour_writes))
 
 
-def _including_cache(model: str, fields: Fields, prompt: int, output: int) -> Usage:
-    """Return the usage of a format whose count of the prompt includes the cached tokens."""
+def _usage_including_cache(model: str, fields: Fields, prompt: int, output: int) -> Usage:
+    """Return the usage of a format in which the prompt's count includes the cached tokens."""
     details = _inner(fields, _DETAILS)
-    cache_read = _first(fields, _CACHE_READ)
-    if cache_read is None:
-        cache_read = _first(details, _CACHED)
-    if cache_read is None:
-        cache_read = _first(fields, _CACHED) or 0
-    cache_read = min(cache_read, prompt)
-    cache_write = _first(fields, _CACHE_WRITE) or _first(details, _CACHE_WRITE_DETAILS) or 0
-    cache_write = min(cache_write, prompt - cache_read)
     lifetimes = _inner(details, _LIFETIMES) or _inner(fields, _LIFETIMES)
-    cache_write_1h = min(_first(lifetimes, _HOUR) or 0, cache_write)
-    uncached, short = prompt - cache_read - cache_write, cache_write - cache_write_1h
-    return Usage(model, uncached, cache_read, short, cache_write_1h, output)
+    # Formats have the count of cached tokens in one of three places.
+    read_counts = (
+        _first_count(fields, _CACHE_READ),
+        _first_count(details, _CACHED),
+        _first_count(fields, _CACHED),
+    )
+    cache_read = min(next((count for count in read_counts if count is not None), 0), prompt)
+    all_writes = _first_count(fields, _CACHE_WRITE) or _first_count(details, _CACHE_WRITE_DETAILS)
+    all_writes = min(all_writes or 0, prompt - cache_read)
+    cache_write_1h = min(_first_count(lifetimes, _HOUR) or 0, all_writes)
+    cache_write = all_writes - cache_write_1h
+    uncached = prompt - cache_read - all_writes
+    return Usage(model, uncached, cache_read, cache_write, cache_write_1h, output)
 
 
-def _first(fields: Fields, names: tuple[str, ...]) -> int | None:
-    """Return the first of these counts above 0. Without one, return 0 if a count can be read.
+def _first_count(fields: Fields, names: tuple[str, ...]) -> int | None:
+    """Return the first count above 0 among these fields. If all counts are 0, return 0.
 
-    Return None if no count can be read.
+    Return None if none of the fields has a count.
     """
     values = [fields.get(name) for name in names]
     values = [value.get("total") if isinstance(value, Mapping) else value for value in values]
     counts = [count for value in values if (count := count_of(value)) is not None]
-    return next((count for count in counts if count), counts[0] if counts else None)
+    if not counts:
+        return None
+    return next(filter(None, counts), 0)
 
 
 def _inner(fields: Fields, names: tuple[str, ...]) -> Fields:
-    """Return the first of these fields that is an object, with `_spelled` names; or empty."""
+    """Return the first of these fields that is an object, with plain names; empty without one."""
     objects = (fields[name] for name in names if isinstance(fields.get(name), Mapping))
-    return _spelled(next(objects, {}))
+    return _with_plain_names(next(objects, {}))
 
 
-def _parts(kind: str, body: bytes) -> Iterator[Fields]:
+def _objects_in(kind: str, body: bytes) -> Iterator[Fields]:
     """Yield the JSON objects in a reply, which is one JSON text, a stream of events, or JSON lines.
 
     Events and lines in which no name of a usage field occurs are skipped.
@@ -239,13 +255,14 @@ def _parts(kind: str, body: bytes) -> Iterator[Fields]:
     if not _NAMES.search(body):
         return
     texts = [body]
-    if "event-stream" in kind or body[:64].lstrip().startswith(_STREAM):
+    if "event-stream" in kind or body[:64].lstrip().startswith(_EVENT_FIELDS):
         texts = list(map(_data_in, _EVENT_END.split(body)))
     for text in texts:
-        for value in _values_in(text) if _NAMES.search(text) else ():
-            for part in value if isinstance(value, list) else [value]:
-                if isinstance(part, Mapping):
-                    yield part
+        if not _NAMES.search(text):
+            continue
+        for value in _values_in(text):
+            objects = value if isinstance(value, list) else [value]
+            yield from (part for part in objects if isinstance(part, Mapping))
 
 
 def _to_utf8(kind: str, body: bytes) -> bytes:
@@ -263,7 +280,7 @@ def _to_utf8(kind: str, body: bytes) -> bytes:
 
 
 def _data_in(event: bytes) -> bytes:
-    """Return the data lines of one event, or of several if a server puts no empty line between."""
+    """Return the data lines of an event. Some servers put no empty line between two events."""
     return b"\n".join(line[5:] for line in event.splitlines() if line.startswith(b"data:"))
 
 
@@ -293,10 +310,13 @@ def _value_of(text: bytes) -> Any:
 def _holders(part: Fields, depth: int = 0) -> Iterator[Fields]:
     """Yield the objects of a reply that may have its model and usage, the outermost first."""
     yield part
-    # Moonshot puts the usage into the last choice of a stream.
+    if depth >= _MAX_DEPTH:
+        return
+    inner_values = [part.get(name) for name in _HOLDERS]
     choices = part.get("choices")
-    inner = [part.get(name) for name in _HOLDERS] + (choices if isinstance(choices, list) else [])
-    for value in inner if depth < _MAX_DEPTH else ():
+    if isinstance(choices, list):  # Moonshot puts the usage into the last choice of a stream.
+        inner_values += choices
+    for value in inner_values:
         if isinstance(value, Mapping):
             yield from _holders(value, depth + 1)
 
@@ -304,26 +324,28 @@ def _holders(part: Fields, depth: int = 0) -> Iterator[Fields]:
 def tool_items_in(holder: Fields) -> dict[str, int]:
     """Return the counts of the provider's own tool calls in an answer, by the type of their items.
 
-    These are OpenAI's items, and Gemini's search queries. Opening a found page is no search.
+    Count OpenAI's items and Gemini's search queries. An item that only opens a page is no search.
     """
     output, candidates = holder.get("output"), holder.get("candidates")
     counts: Counter[str] = Counter()
     for item in output if isinstance(output, list) else ():
         if isinstance(item, Mapping) and isinstance(item.get("type"), str):
             action = item.get("action")
-            is_search = not isinstance(action, Mapping) or action.get("type", "search") == "search"
-            counts[item["type"]] += item["type"] != SEARCH_ITEM or is_search
+            opens_page = isinstance(action, Mapping) and action.get("type", "search") != "search"
+            if not (item["type"] == SEARCH_ITEM and opens_page):
+                counts[item["type"]] += 1
     for candidate in candidates if isinstance(candidates, list) else ():
         grounding = candidate.get("groundingMetadata") if isinstance(candidate, Mapping) else None
         queries = grounding.get("webSearchQueries") if isinstance(grounding, Mapping) else None
-        counts[SEARCH_ITEM] += len(queries) if isinstance(queries, list) else 0
-    return dict(+counts)
+        if isinstance(queries, list) and queries:
+            counts[SEARCH_ITEM] += len(queries)
+    return dict(counts)
 
 
 def _usage_in(holder: Fields) -> Iterator[tuple[str, Any]]:
     """Yield the names and values of the usage in an object."""
     for name, value in holder.items():
-        if isinstance(value, Mapping) and re.sub("[_-]", "", name).lower() in _USAGES:
+        if isinstance(value, Mapping) and re.sub("[_-]", "", name).lower() in _USAGE_FIELDS:
             yield from value.items()
     if "prompt_eval_count" in holder:  # Ollama has the counts among the reply's other fields.
         yield from holder.items()
