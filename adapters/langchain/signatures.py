@@ -1,4 +1,4 @@
-"""Check that the first shown call of a step is signed, whichever calls are omitted."""
+"""Check the signatures and the reasoning of a step, whichever of its calls are omitted."""
 
 from itertools import product
 from typing import Any
@@ -12,14 +12,14 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 IDS = ("a", "b", "c")
 
 
-def shown_signatures(results: tuple[bool, ...], signatures: dict[str, str]) -> list[Any]:
-    """Return the signature of each call that remains if only some of the three results are shown.
+def shown_answer(results: tuple[bool, ...], content: Any, signatures: dict[str, str]) -> AIMessage:
+    """Return the answer that remains if only some of the three results are shown.
 
-    `results` says of each result whether it is shown, with its call. `signatures` are those of the
-    model's answer, by call id.
+    `results` says of each result whether it is shown, with its call. The answer has this `content`,
+    and the signatures by call id.
     """
     calls = [{"name": "look", "args": {}, "id": name} for name in IDS]
-    answer = AIMessage("", tool_calls=calls, additional_kwargs={SIGNATURES: signatures})
+    answer = AIMessage(content, tool_calls=calls, additional_kwargs={SIGNATURES: signatures})
     messages: list[AnyMessage] = [HumanMessage("go"), answer]
     messages += [ToolMessage("x", tool_call_id=name) for name in IDS]
     chat = ChatTranscript({"messages": [_as_chat(message) for message in messages]})
@@ -30,19 +30,40 @@ def shown_signatures(results: tuple[bool, ...], signatures: dict[str, str]) -> l
     prompt = _render_message(answer, rendered, 1)
     assert isinstance(prompt, AIMessage)
     assert answer.additional_kwargs == {SIGNATURES: signatures}
+    return prompt
+
+
+def shown_signatures(results: tuple[bool, ...], signatures: dict[str, str]) -> list[Any]:
+    """Return the signature of each call that remains, as in `shown_answer`."""
+    prompt = shown_answer(results, "", signatures)
     signed = prompt.additional_kwargs[SIGNATURES]
     assert signed.keys() <= {call["id"] for call in prompt.tool_calls}
     return [signed.get(call["id"]) for call in prompt.tool_calls]
 
 
+def check_reasoning(results: tuple[bool, ...]) -> None:
+    """Check that each call's block is shown with the reasoning before it, or both are omitted."""
+    content = [
+        {"type": kind, "call_id" if kind == "function_call" else "id": name}
+        for name in IDS
+        for kind in ("reasoning", "function_call")
+    ]
+    prompt = shown_answer(results, content, {})
+    shown_ids = {name for name, is_shown in zip(IDS, results, strict=True) if is_shown}
+    assert prompt.content == [
+        block for block in content if (block.get("call_id") or block["id"]) in shown_ids
+    ]
+
+
 def main() -> None:
-    """Check the signatures of the shown calls for each subset of three calls that may be shown.
+    """Check the answer for each subset of three calls that may be shown.
 
     The model's answer has no signature, one on its first call, or one on each of its first two.
     """
     for results in product((True, False), repeat=3):
         if not any(results):
             continue
+        check_reasoning(results)
         count = sum(results)
         assert shown_signatures(results, {}) == [None] * count
         assert shown_signatures(results, {"a": "SIG"}) == ["SIG", None, None][:count]

@@ -3,7 +3,7 @@
 import copy
 import random
 from collections.abc import Sequence
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 
 from contextrender_bridge.adapters.planning import RenderedHistory
@@ -48,7 +48,12 @@ MESSAGES: list[ModelMessage] = [
     ModelRequest(
         [SystemPromptPart("rule"), UserPromptPart(["a", IMAGE, CachePoint(), TextContent("b")])]
     ),
-    ModelResponse([ThinkingPart("t"), TextPart("x"), call(0), TextPart("y"), call(1), call(2)]),
+    ModelResponse(
+        [
+            *(ThinkingPart("t"), TextPart("x"), call(0), ThinkingPart("v"), TextPart("y")),
+            *(call(1), ThinkingPart("w"), call(2)),
+        ]
+    ),
     ModelRequest(
         [result(0, "zero"), result(1, ["one", IMAGE]), result(2, {"two": 2}), UserPromptPart("c")]
     ),
@@ -142,6 +147,9 @@ def main() -> None:
         assert isinstance(prompt[-1], ModelRequest)
         calls = [part for m in prompt for part in m.parts if isinstance(part, ToolCallPart)]
         parallel = [part for part in calls if part.tool_call_id in ("call_0", "call_1", "call_2")]
+        # The provider refuses thinking without what it led to.
+        kinds = [type(part) for part in [*prompt[1].parts, ThinkingPart("end")]]
+        assert (ThinkingPart, ThinkingPart) not in set(pairwise(kinds))
         signatures = [part.provider_details for part in parallel]
         assert signatures == [{"thought_signature": "SIG0"}, None, None][: len(parallel)]
     assert before == MESSAGES

@@ -184,6 +184,37 @@ def test_newest_message_is_unchanged(dialect: str, step: Any) -> None:
     assert OMITTED_TEXT in str(new_body)
 
 
+def thinking(name: str) -> Json:
+    return {"type": "thinking", "thinking": name, "signature": name}
+
+
+SEARCH: list[Json] = [
+    {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}},
+    {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []},
+]
+CODE = {"type": "server_tool_use", "id": "c1", "name": "code_execution", "input": {}}
+BY_CODE = {"type": "code_execution_20250825", "tool_id": "c1"}
+INTERLEAVED: dict[str, list[Json]] = {
+    "thinking after a text": [thinking("1"), {"type": "text", "text": "said"}, thinking("2")],
+    "thinking after a search": [thinking("1"), *SEARCH, thinking("2")],
+    "thinking before two calls": [thinking("1"), use("b"), thinking("2")],
+    "calls of the provider's code": [thinking("1"), CODE, {**use("b"), "caller": BY_CODE}],
+}
+
+
+@pytest.mark.parametrize("case", INTERLEAVED)
+def test_interleaved_thinking_is_valid_without_its_call(case: str) -> None:
+    blocks = [*INTERLEAVED[case], use("a")]
+    first, results = blocks_step([block for block in blocks if block["type"] == "tool_use"])
+    step = [{**first, "content": blocks}, results, *blocks_step([use("z")])]
+    body = {"messages": [ASK, *step]}
+    transcript = read("messages", body)
+    paired = transcript.call_pairs.call_of_result
+    for omitted in ([n] for n in results_of(transcript) if n in paired):
+        assert not faults("messages", without(transcript, *omitted)), omitted
+    assert not faults("messages", without(transcript, *paired))
+
+
 def test_parallel_calls_of_newest_message_are_kept() -> None:
     calls = [google(chat_call("a"), "SIG"), chat_call("b"), chat_call("c")]
     body = {"messages": [ASK, *chat_step(calls)]}

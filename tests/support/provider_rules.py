@@ -100,8 +100,11 @@ def _messages(body: Json) -> list[str]:
         kinds = [b["type"] for b in blocks]
         if "thinking" in kinds and kinds[0] != "thinking" and item["role"] == "assistant":
             problems.append(f"{number}: does not begin with thinking")
-        if kinds and set(kinds) == {"thinking"}:
-            problems.append(f"{number}: thinking alone")
+        if kinds and kinds[-1] == "thinking":
+            problems.append(f"{number}: ends with thinking")
+        ids = [b.get("id") for b in blocks if b["type"] == "server_tool_use"]
+        if any((b.get("caller") or {}).get("tool_id", ids) not in (*ids, ids) for b in blocks):
+            problems.append(f"{number}: a call without the code that made it")
     return problems
 
 

@@ -65,7 +65,7 @@ function isText(part: unknown): boolean {
 }
 
 /** Returns whether a content part is text, a text document or a search result. */
-function holdsText(part: unknown): boolean {
+export function holdsText(part: unknown): boolean {
   return isText(part) || (part as Part | null)?.["type"] === "search_result" || isTextDocument(part);
 }
 

@@ -19,6 +19,7 @@ const PATHS: readonly Path[] = [
   ["provider_details", "thought_signature"],
   ["providerOptions", "google", "thoughtSignature"],
   ["providerOptions", "vertex", "thoughtSignature"],
+  ["providerOptions", "openrouter", "reasoning_details"],
   ["thought_signature"],
   ["thoughtSignature"],
   ["function", "thought_signature"],
@@ -60,6 +61,20 @@ export function signFirst<T>(call: T, omitted: readonly unknown[]): T {
 /**
  * Returns OpenRouter's `reasoning_details` of a message, so that none names an omitted call.
  *
+ * `omitted` and `first` are as in `pointReasoning`. OpenRouter's provider for the AI SDK has them in
+ * the options of a message or of its first call.
+ */
+export function pointDetails<T extends object>(part: T, omitted: readonly unknown[], first: unknown): T {
+  const options = (part as Fields)["providerOptions"] as Fields | undefined;
+  const openrouter = options?.["openrouter"] as Fields | undefined;
+  const details = pointReasoning(openrouter?.["reasoning_details"], omitted, first);
+  if (!openrouter || details === openrouter["reasoning_details"]) return part;
+  return { ...part, providerOptions: { ...options, openrouter: { ...openrouter, reasoning_details: details } } };
+}
+
+/**
+ * Returns a message's `reasoning_details`, so that none names an omitted call.
+ *
  * A detail may have the id of its call. `omitted` are the ids of omitted calls, `first` is the id of
  * the first remaining call; undefined if there is none. If that call has no detail, it gets the
  * first detail of an omitted call. The other details of omitted calls are removed.
@@ -69,6 +84,7 @@ export function pointReasoning(details: unknown, omitted: readonly unknown[], fi
   const idOf = (detail: unknown) => (detail as Fields | null | undefined)?.["id"];
   const isOfOmitted = (detail: unknown) => Boolean(idOf(detail)) && omitted.includes(idOf(detail));
   const hasDetail = first === undefined || details.some((detail) => idOf(detail) === first);
+  if (!details.some(isOfOmitted)) return details;
   const moved = hasDetail ? -1 : details.findIndex(isOfOmitted);
   return details.flatMap((detail: unknown, index) => {
     if (!isOfOmitted(detail)) return [detail];

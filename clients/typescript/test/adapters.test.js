@@ -112,6 +112,78 @@ test("OpenAI Agents: reasoning is omitted with its calls", async () => {
   assert.deepEqual(left.input, [input[0], reasoning("2"), { ...call("c"), ...signature }, short, end]);
 });
 
+/** Reasoning 1 led to call a and text, reasoning 2 to call b, reasoning 3 to calls c and d. */
+const ORDER = ["r1", "a", "text", "r2", "b", "r3", "c", "d"];
+/** @type {[number[], string | null, string[]][]} */
+const SHOWN = [
+  [[0], null, ["r1", "a", "text"]],
+  [[1], "", ["r2", "b"]],
+  [[3], null, ["r1", "text", "r3", "d"]],
+  [[], null, ["r1", "text"]],
+  [[2, 3], "", ["r3", "c", "d"]],
+];
+
+test("reasoning is omitted with all that it led to", async () => {
+  const calls = ["a", "b", "c", "d"].map((id) => ({ id, name: "look", args: {} }));
+  /** @param {(part: string) => object} make */
+  const parts = (make) => ORDER.map((part) => ({ part, ...make(part) }));
+  const ai = parts((part) => {
+    if (part === "text") return { type: "text", text: "said" };
+    return part.length === 2 ? { type: "reasoning", text: part } : { type: "tool-call", toolCallId: part, toolName: "look", input: {} };
+  });
+  const blocks = parts((part) => {
+    if (part === "text") return { type: "text", text: "said" };
+    return part.length === 2 ? { type: "reasoning", id: part } : { type: "function_call", call_id: part, name: "look", arguments: "{}" };
+  });
+  for (const [shownCalls, text, expected] of SHOWN) {
+    const rows = [
+      { message: 0, calls: shownCalls, text, arguments: null },
+      { message: 5, calls: [], text: null, arguments: null },
+      ...shownCalls.map((call) => ({ message: 1 + call, calls: [], text: null, arguments: null })),
+    ];
+    const results = calls.map(({ id }) => ({ type: "tool-result", toolCallId: id, toolName: "look", output: { type: "text", value: id } }));
+    const prompt = [{ role: "assistant", content: ai }, { role: "tool", content: results }, { role: "user", content: "on" }, { role: "assistant", content: "Done." }];
+    const { transformParams } = contextRenderMiddleware({ client: planned([9], rows).client });
+    const [own] = (await transformParams({ params: { prompt }, model: {} })).prompt;
+    assert.deepEqual(/** @type {any[]} */ (own?.content).map(({ part }) => part), expected);
+
+    const tools = calls.map(({ id }) => ({ type: "tool", tool_call_id: id, content: id }));
+    const answer = { type: "ai", content: blocks, tool_calls: calls, response_metadata: { output: blocks, id: "resp_1" } };
+    const request = { messages: [answer, ...tools, { type: "human", content: "on" }, { type: "ai", content: "Done." }], runtime: {} };
+    const { client } = planned([9], rows);
+    const [chain] = await contextRender({ client, session: "s" }).wrapModelCall(request, (given) => /** @type {any[]} */ (given.messages));
+    assert.deepEqual(chain.content.map((/** @type {any} */ { part }) => part), expected);
+    // The provider would send `output` instead of the content and the calls.
+    assert.deepEqual(chain.response_metadata, { id: "resp_1" });
+  }
+});
+
+test("AI SDK: OpenRouter's reasoning details stay with the first shown call", async () => {
+  const detail = { type: "reasoning.encrypted", data: "SIG", id: "a" };
+  const withDetails = (/** @type {object[]} */ details) => ({ providerOptions: { openrouter: { reasoning_details: details } } });
+  const call = (/** @type {string} */ id) => ({ type: "tool-call", toolCallId: id, toolName: "look", input: {} });
+  const result = (/** @type {string} */ id) => ({ type: "tool-result", toolCallId: id, toolName: "look", output: { type: "text", value: id } });
+  const rows = [
+    { message: 0, calls: [1], text: "", arguments: null },
+    { message: 2, calls: [], text: null, arguments: null },
+  ];
+  // The provider reads the details of the message, otherwise those of its first call.
+  const moved = withDetails([{ ...detail, id: "b" }]);
+  for (const [ofMessage, ofCall, expected] of [
+    [withDetails([detail]), {}, { role: "assistant", content: [call("b")], ...moved }],
+    [{}, withDetails([detail]), { role: "assistant", content: [{ ...call("b"), ...moved }] }],
+  ]) {
+    const prompt = [
+      { role: "assistant", content: [{ ...call("a"), ...ofCall }, call("b")], ...ofMessage },
+      { role: "tool", content: [result("a"), result("b")] },
+      { role: "assistant", content: "Done." },
+    ];
+    const { transformParams } = contextRenderMiddleware({ client: planned([1], rows).client });
+    const [answer] = (await transformParams({ params: { prompt }, model: {} })).prompt;
+    assert.deepEqual(answer, expected);
+  }
+});
+
 test("a truncated call has arguments in each runtime's format", async () => {
   const cut = [{ message: 0, calls: [0], text: null, arguments: ['{"at":"cut"}'] }];
   const results = [{ message: 1, calls: [], text: null, arguments: null }];

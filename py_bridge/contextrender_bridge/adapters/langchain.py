@@ -15,13 +15,15 @@ from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResp
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.config import get_config
 
-from contextrender_bridge.adapters.planning import Planner, RenderedHistory
+from contextrender_bridge.adapters.planning import Planner, RenderedHistory, shown_parts
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.dialects.contents import with_text
+from contextrender_bridge.dialects.contents import holds_text, with_text
 
 ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
 SIGNATURES = "__gemini_function_call_thought_signatures__"
 """The field of `langchain_google_genai` with the signatures of calls, by the calls' ids."""
+REASONING = ("reasoning", "thinking", "redacted_thinking", "reasoning_content")
+"""The types of content blocks with the model's reasoning."""
 Handler = Callable[[ModelRequest], ModelResponse]
 AsyncHandler = Callable[[ModelRequest], Awaitable[ModelResponse]]
 
@@ -105,15 +107,11 @@ def _render_message(
         return None
     if remaining.is_unchanged:
         return message
-    content = message.content
-    if remaining.text is not None:
-        content = with_text(content, remaining.text)
-    if not isinstance(message, AIMessage):
-        return message.model_copy(update={"content": content})
     shown_calls = [calls[number] for number in remaining.calls]
     omitted_ids = {call["id"] for call in calls if call not in shown_calls}
-    if isinstance(content, list):
-        content = [block for block in content if not _is_block_of(block, omitted_ids)]
+    content = _shown_content(message.content, remaining.text, omitted_ids)
+    if not isinstance(message, AIMessage):
+        return message.model_copy(update={"content": content})
     # Messages from OpenAI repeat their calls in `additional_kwargs`.
     extra = dict(message.additional_kwargs)
     extra.pop("tool_calls", None)
@@ -122,6 +120,29 @@ def _render_message(
         extra[SIGNATURES] = _shown_signatures(call_ids, remaining.calls, signatures)
     update = {"content": content, "tool_calls": shown_calls, "additional_kwargs": extra}
     return message.model_copy(update=update)
+
+
+def _shown_content(content: Any, text: str | None, omitted_ids: set[str | None]) -> Any:
+    """Return a message's content with `text` in place of its text, unless that is None.
+
+    The blocks of the calls with the `omitted_ids` are omitted, and the reasoning that led only to
+    omitted blocks.
+    """
+    if not isinstance(content, list):
+        return content if text is None else text
+    texts = [block for block in content if holds_text(block)]
+    shown_texts = iter(texts if text is None else with_text(texts, text))
+
+    def show(block: str | Json) -> str | Json | None:
+        if holds_text(block):
+            return next(shown_texts, None)
+        return None if _is_block_of(block, omitted_ids) else block
+
+    return shown_parts(content, _is_reasoning, show)
+
+
+def _is_reasoning(block: str | Json) -> bool:
+    return isinstance(block, dict) and block.get("type") in REASONING
 
 
 def _is_block_of(block: str | Json, call_ids: set[str | None]) -> bool:

@@ -141,6 +141,29 @@ def rendered_history(fit: RenderedRequest) -> RenderedHistory | None:
     return RenderedHistory(fit.plan, transcript.positions)
 
 
+def shown_parts(
+    parts: Sequence[Any], is_reasoning: Callable[[Any], bool], show: Callable[[Any], Any]
+) -> list[Any]:
+    """Return the parts of a message as `show` returns them, without those that it makes None.
+
+    A provider refuses reasoning without the part that it led to. So reasoning is returned if any
+    part between it and the next reasoning is, or if there is none.
+    """
+    sent_parts: list[Any] = []
+    pending: list[Any] = []
+    has_omitted = False
+    for part in parts:
+        if is_reasoning(part):
+            pending = [part] if has_omitted else [*pending, part]
+            has_omitted = False
+        elif (sent_part := show(part)) is None:
+            has_omitted = True
+        else:
+            sent_parts += [*pending, sent_part]
+            pending = []
+    return sent_parts if has_omitted else [*sent_parts, *pending]
+
+
 def fit_texts(
     planner: Planner, messages: Sequence[Json], *, instructions: int = 0, session: str | None = None
 ) -> Sequence[Json]:

@@ -29,7 +29,12 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestContext
 
-from contextrender_bridge.adapters.planning import Planner, RemainingMessage, RenderedHistory
+from contextrender_bridge.adapters.planning import (
+    Planner,
+    RemainingMessage,
+    RenderedHistory,
+    shown_parts,
+)
 from contextrender_bridge.base.wire import Json
 
 _HISTORY_PARTS = (SystemPromptPart, UserPromptPart, ToolReturnPart, TextPart, ToolCallPart)
@@ -154,15 +159,15 @@ def _render_request(
     parts: Sequence[Any], rendered: RenderedHistory, positions: Iterator[int]
 ) -> list[Any]:
     """Return the parts of a request that are shown. Each history part has its own chat message."""
-    shown_parts = []
+    sent_parts = []
     for part in parts:
         if not _is_history(part):
-            shown_parts.append(part)
+            sent_parts.append(part)
         elif (remaining := rendered.remaining(next(positions))) is not None:
             if remaining.text is not None:
                 part = replace(part, content=_with_text(part, remaining.text))
-            shown_parts.append(part)
-    return shown_parts
+            sent_parts.append(part)
+    return sent_parts
 
 
 def _with_text(part: Any, text: str) -> Any:
@@ -178,8 +183,8 @@ def _render_response(
     """Return the parts of a response that are shown.
 
     The history parts of a response are one chat message. Its text parts are replaced by the
-    rendered text, and omitted calls are removed. Thinking alone is not shown. The provider's
-    signature of an omitted call moves to the first shown call.
+    rendered text, and omitted calls are removed, with the thinking that led only to omitted parts.
+    The provider's signature of an omitted call moves to the first shown call.
     """
     history_parts = [part for part in parts if _is_history(part)]
     if not history_parts:
@@ -196,20 +201,22 @@ def _render_response(
     if remaining.calls:
         first = remaining.calls[0]
         shown_calls[id(calls[first])] = _with_signature(calls[first], omitted=calls[:first])
-    shown_parts = []
-    for part in parts:
+    texts = [part for part in history_parts if isinstance(part, TextPart)]
+    if new_text is not None:
+        # The first text part has the whole new text. Clear the id, or the provider substitutes its
+        # stored copy of the part.
+        changes = {"content": new_text, "id": None, "citations": None}
+        texts = [replace(part, **changes) for part in texts[:1] if new_text]
+    shown_texts = iter(texts)
+
+    def show(part: Any) -> Any:
         if not _is_history(part):
-            shown_parts.append(part)
-        elif id(part) in shown_calls:
-            shown_parts.append(shown_calls[id(part)])
-        elif isinstance(part, TextPart) and new_text is None:
-            shown_parts.append(part)
-        elif isinstance(part, TextPart) and new_text:
-            # Clear the id, or the provider substitutes its stored copy of the part.
-            shown_parts.append(replace(part, content=new_text, id=None, citations=None))
-            new_text = ""  # the first text part has the whole new text
+            return part
+        return next(shown_texts, None) if isinstance(part, TextPart) else shown_calls.get(id(part))
+
+    sent_parts = shown_parts(parts, lambda part: isinstance(part, ThinkingPart), show)
     # Thinking is shown only if anything else of the response is shown.
-    return shown_parts if any(not isinstance(part, ThinkingPart) for part in shown_parts) else []
+    return sent_parts if any(not isinstance(part, ThinkingPart) for part in sent_parts) else []
 
 
 def _with_signature(call: Any, omitted: Sequence[Any]) -> Any:

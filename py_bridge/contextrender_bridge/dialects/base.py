@@ -115,8 +115,17 @@ class Transcript(ABC):
         the plan also keeps the newest answer apart from the model's message before it.
         """
         plan = MessagePlan(self.messages, rows, breakpoints, self.call_pairs)
-        plan.show_newest(self.newest_answer, alternates=self.alternates)
+        plan.show_newest(
+            self.newest_answer, alternates=self.alternates, answer_ends=self._answer_ends()
+        )
         return plan
+
+    def _answer_ends(self) -> dict[int, int]:
+        """Return the last message of each answer of several messages, by its other messages.
+
+        An answer has several if the provider ran tools in it.
+        """
+        return {}
 
     def _items_of_newest_answer(self) -> set[int]:
         """Return the numbers of the items of the model's newest answer, which are never merged."""

@@ -149,12 +149,16 @@ class MessagePlan:
         self._stubs.discard(message)
         return True
 
-    def show_newest(self, newest: range, *, alternates: bool) -> None:
+    def show_newest(
+        self, newest: range, *, alternates: bool, answer_ends: Mapping[int, int] | None = None
+    ) -> None:
         """Show the model's newest answer, the messages at the positions `newest`, unchanged.
 
         Show a line in place of each omitted result of its calls. If `alternates` is true, messages
         of the model must not be neighbours, and the newest answer cannot be merged with another. So
         also show a result between the newest answer and the model's message before it.
+        `answer_ends` has the last message of each answer of several messages, by each of its other
+        messages.
         """
         if not newest:
             return
@@ -165,6 +169,7 @@ class MessagePlan:
                 self._calls.add((message, number))
         self._show_stubs(newest, newest.stop)
         before = max((m for m in self.remaining_messages() if m < newest.start), default=-1)
+        before = (answer_ends or {}).get(before, before)
         # If only calls of a message are shown, so are the results of these calls, after it.
         has_only_calls = self._texts.get(before) == ""
         if alternates and before >= 0 and not has_only_calls:

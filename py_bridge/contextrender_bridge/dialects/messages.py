@@ -146,6 +146,17 @@ class MessagesTranscript(Transcript):
         content = self._results[message].get("content")
         return full_text(content) if message in self._provider_results else content
 
+    def _answer_ends(self) -> dict[int, int]:
+        """Return the last message of each answer with a provider's result, by its other messages.
+
+        A result at the end of its answer is the last message.
+        """
+        ends: dict[int, int] = {}
+        for result in self._provider_results:
+            readings = self._readings[self._item_of[result]]
+            ends |= {reading.message: readings[-1].message for reading in readings}
+        return ends
+
     def _markable_blocks(self, plan: MessagePlan, remaining: Sequence[int]) -> list[Block]:
         """Return the blocks of the remaining items that can carry a cache mark in the prompt."""
         return [
@@ -173,8 +184,12 @@ class MessagesTranscript(Transcript):
         # The content and the calls of the assistant message that is being read.
         content_blocks: list[Any] = []
         calls: list[Json] = []
+        callers = [id for block in blocks if (id := _caller_id(block))]
         for block in blocks:
             position, kind = len(self.messages), _kind(block)
+            if kind == "call" and (_caller_id(block) or block.get("id") in callers):
+                # Code that the provider runs made the call. Both refer to each other.
+                kind = "other"
             if kind == "provider_result":
                 if content_blocks or calls:
                     self._add_assistant(content_blocks, calls)
@@ -294,9 +309,10 @@ def _shown_item(item: Json, readings: Sequence[_BlockReading], plan: MessagePlan
     if len(blocks) == len(content) and all(a is b for a, b in zip(blocks, content, strict=True)):
         return item
     blocks = _with_signature(blocks, content)
-    if all(_kind(block) == "thinking" for block in blocks):
-        return None
-    return {**item, "content": blocks}
+    # The API refuses a message that ends with thinking.
+    while blocks and _kind(blocks[-1]) == "thinking":
+        blocks.pop()
+    return {**item, "content": blocks} if blocks else None
 
 
 def _cut_blocks(
@@ -432,6 +448,13 @@ def _with_signature(blocks: list[Any], content: Sequence[Any]) -> list[Any]:
     for position, number in zip(positions, numbers, strict=False):
         blocks[position] = signed_calls[number]
     return blocks
+
+
+def _caller_id(block: Any) -> str:
+    """Return the id of the code execution that made a call; empty if the model made it."""
+    caller = block.get("caller") if isinstance(block, Mapping) else None
+    tool_id = caller.get("tool_id") if isinstance(caller, Mapping) else None
+    return tool_id if isinstance(tool_id, str) else ""
 
 
 def _is_same(call: Json, other: Json) -> bool:

@@ -8,7 +8,8 @@
 import { callOf, resultOf, type ChatCall, type ChatMessage, type Transcript } from "../chat.js";
 import { plainContent, shapeOf, withText } from "../contents.js";
 import type { Plan } from "../plan.js";
-import { signFirst } from "../signatures.js";
+import { shownParts } from "../reasoning.js";
+import { pointDetails, signFirst } from "../signatures.js";
 
 export interface PromptMessage {
   role: string;
@@ -50,10 +51,8 @@ export class PromptTranscript<T extends PromptMessage> implements Transcript<T> 
     return this.#items.flatMap((item, index) => {
       const place = this.#places[index];
       if (!place) return [item];
-      const content =
-        "message" in place
-          ? shownMessage(item, place.message, plan)
-          : shownResults(item, place.results, plan);
+      if ("message" in place) return shownMessage(item, place.message, plan);
+      const content = shownResults(item, place.results, plan);
       if (content === item.content) return [item];
       return content.length ? [{ ...item, content }] : [];
     });
@@ -109,24 +108,31 @@ function contentOf(output: Output | undefined): unknown {
   return shapeOf(value);
 }
 
-/** Returns the content of a message with the parts that the plan shows; empty if it shows none. */
-function shownMessage(item: PromptMessage, message: number, plan: Plan): PromptMessage["content"] {
+/** Returns the message with the parts that the plan shows; no message if it shows none. */
+function shownMessage<T extends PromptMessage>(item: T, message: number, plan: Plan): T[] {
   const parts = partsOf(item);
   const calls = item.role === "assistant" ? parts.filter(isCall) : [];
   const { isShown, shownCalls, substituteArguments, text, isUnchanged } = plan.partsOf(message, calls.length);
-  if (isUnchanged) return item.content;
+  if (isUnchanged) return [item];
   if (!isShown && !shownCalls.length) return [];
   const argumentsOf = new Map(shownCalls.map((call, index) => [calls[call], substituteArguments[index] ?? null]));
   const omitted = calls.slice(0, shownCalls[0] ?? 0);
-  const shownParts = parts.flatMap((part) => {
-    if (!isCall(part)) return [part];
-    const substitute = argumentsOf.get(part);
-    if (substitute === undefined) return [];
-    const signed = part === calls[shownCalls[0] ?? 0] ? signFirst(part, omitted) : part;
-    return [substitute === null ? signed : { ...signed, input: JSON.parse(substitute) as unknown }];
-  });
-  if (text === null) return shownParts;
-  return withText(typeof item.content === "string" ? item.content : shownParts, text) as object[];
+  const first = calls[shownCalls[0] ?? -1];
+  const omittedIds = calls.filter((call) => !argumentsOf.has(call)).map(({ toolCallId }) => toolCallId);
+  const showCall = (call: Part): Part | null => {
+    const substitute = argumentsOf.get(call);
+    if (substitute === undefined) return null;
+    const signed = call === first ? signFirst(call, omitted) : call;
+    const shown = pointDetails(signed, omittedIds, first?.toolCallId);
+    return substitute === null ? shown : { ...shown, input: JSON.parse(substitute) as unknown };
+  };
+  const isReasoning = ({ type }: Part) => type === "reasoning" || type === "reasoning-file";
+  const content =
+    typeof item.content === "string"
+      ? withText(item.content, text ?? item.content)
+      : shownParts(parts, text, isReasoning, (part) => (isCall(part) ? showCall(part) : part));
+  const shown = pointDetails(item, omittedIds, first?.toolCallId);
+  return (content as unknown[]).length ? [{ ...shown, content: content as object[] }] : [];
 }
 
 /** Returns the content of a message of results with the results that the plan shows. */

@@ -9,6 +9,7 @@
 import { callOf, resultOf, type ChatMessage, type Transcript } from "../chat.js";
 import { plainContent, withText } from "../contents.js";
 import type { Plan } from "../plan.js";
+import { shownParts } from "../reasoning.js";
 import { fitter, type AdapterOptions } from "./fitter.js";
 
 interface Call {
@@ -24,6 +25,7 @@ interface Message {
   tool_calls?: readonly Call[];
   tool_call_id?: string;
   additional_kwargs?: object;
+  response_metadata?: object;
 }
 
 interface Request<M> {
@@ -34,6 +36,7 @@ interface Request<M> {
 
 /** The field of LangChain's Gemini models that has the signatures of calls, by their ids. */
 const SIGNATURES = "__gemini_function_call_thought_signatures__";
+const REASONING = ["reasoning", "thinking", "redacted_thinking", "reasoning_content"];
 const ROLES = new Map([
   ["human", "user"],
   ["ai", "assistant"],
@@ -116,17 +119,27 @@ function shownMessage(message: Message, place: number, plan: Plan): Message | nu
     return substitute === null ? call : { ...call, args: JSON.parse(substitute) as Record<string, unknown> };
   });
   const omittedIds = new Set(calls.filter((call) => !originalCalls.includes(call)).map((call) => call.id));
-  const ownContent = Array.isArray(message.content)
-    ? message.content
-        .filter((block) => !omittedIds.has(blockId(block)))
-        .map((block) => withArguments(block, originalCalls, sentCalls))
-    : message.content;
-  const content = text === null ? ownContent : withText(ownContent, text);
+  const showBlock = (block: unknown) =>
+    omittedIds.has(blockId(block)) ? null : withArguments(block, originalCalls, sentCalls);
+  const content = Array.isArray(message.content)
+    ? shownParts<unknown>(message.content, text, isReasoning, showBlock)
+    : withText(message.content, text ?? (message.content as string));
   if (message.type !== "ai") return copyWith(message, { content });
   // Some providers' messages have the original calls in `additional_kwargs`, too.
   const { tool_calls: _, ...others }: Record<string, unknown> = { tool_calls: null, ...message.additional_kwargs };
   if (SIGNATURES in others) others[SIGNATURES] = signaturesOf(others[SIGNATURES], calls, originalCalls);
-  return copyWith(message, { content, tool_calls: sentCalls, additional_kwargs: others });
+  // Without `output`, which OpenAI's models send instead of the content and the calls.
+  const { output: __, ...metadata }: Record<string, unknown> = { output: null, ...message.response_metadata };
+  return copyWith(message, {
+    content,
+    tool_calls: sentCalls,
+    additional_kwargs: others,
+    ...(message.response_metadata ? { response_metadata: metadata } : {}),
+  });
+}
+
+function isReasoning(block: unknown): boolean {
+  return REASONING.includes((block as { type?: string } | null)?.type ?? "");
 }
 
 /**
