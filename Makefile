@@ -10,10 +10,11 @@ RUNTIMES ?=
 demo: .venv/ready
 	$(BIN)/contextrender demo
 
-# A file's tests stay in one process; JOBS=0 runs all in this one. Tests wait for sockets and disks half
-# of the time, so two share a processor.
+# A file's tests stay in one process, the longest files first (tests/conftest.py); JOBS=0 runs all in
+# this one. Tests wait for sockets and disks half of the time, so two share a processor.
 JOBS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
-PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --assert=plain
+PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder \
+	--assert=plain
 # What failed is run once more by itself: some wait for things that a busy machine delays. Only then does
 # pytest rewrite each `assert` to tell its values, which takes each process half of its start.
 AGAIN := $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
@@ -28,7 +29,6 @@ test: .venv/ready
 # Everything: the slow ones too, more generated examples, and the API,
 # accounts and a killed server over PostgreSQL.
 GENERATED := -m hypothesis tests/engine tests/dialects tests/api/test_fuzz.py tests/proxy/test_fuzz.py
-# The longest file is first, so that others run beside it.
 OVER_POSTGRES := tests/server/process/test_killed_agent.py tests/api tests/server/accounts \
 	tests/server/limits/test_quotas.py
 test-all: test

@@ -21,9 +21,19 @@ if TYPE_CHECKING:
     from tests.server.servers import Server
 
 
+LONGEST_FILES = (
+    "test_killed_agent.py",
+    "test_memory.py",
+)
+"""Files that take over a minute. They run first, so that test processes end at the same time."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run browser tests last, because Playwright keeps an event loop running in its thread."""
-    items.sort(key=lambda item: "console" in item.path.parts)
+    """Run the longest files first, and browser tests last.
+
+    Playwright keeps an event loop running in its thread.
+    """
+    items.sort(key=lambda item: ("console" in item.path.parts, item.path.name not in LONGEST_FILES))
 
 
 @pytest.fixture(scope="session")

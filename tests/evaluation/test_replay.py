@@ -188,7 +188,7 @@ def test_invalid_option_is_one_sentence(write: Write, arguments: list[str], sent
 
 @pytest.mark.slow
 def test_ctrl_c_stops_replay_without_output(write: Write, shipped: Run) -> None:
-    path = write(*({"id": f"r{n}", "messages": shipped.messages} for n in range(200)))
+    path = write(*({"id": f"r{n}", "messages": shipped.messages} for n in range(40)))
     command = [*PROCESS, "replay", str(path), "--workers", "2"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True

@@ -1,0 +1,153 @@
+"""Measure very long sessions: `python -m bench.joined_sessions RUNS... [--tokens 2000000]`.
+
+Recorded runs are joined until each session has this many tokens, and every call is rendered as for
+a live agent. The table has the share of steps with all values in each tenth of the calls, for the
+joined session and for the same runs rendered alone, so that a loss in long sessions shows. Two more
+columns have the prompt that shrank most from one call to the next, and the user messages that some
+prompt omitted.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.engine.models.embeddings import load_embedder
+from contextrender_bridge.engine.replay.recall_measures import unseen_tokens
+from contextrender_bridge.engine.text.tokens import counter_for
+from contextrender_bridge.evaluation.cases import Case, cases_named
+from contextrender_bridge.evaluation.in_process import replay_run
+from contextrender_bridge.evaluation.runs import Run, read_runs
+from contextrender_bridge.evaluation.scores import Prompt, Turn
+
+LIVE = "contextrender_cache_aware:agent_defaults=1@auto"
+TENTHS = 10
+PAUSE = 600.0
+"""Seconds between two joined runs: longer than the provider keeps its cache."""
+
+
+@dataclass(slots=True)
+class SessionFigures:
+    """The figures of a session, call by call.
+
+    `has_all_values` is None for a call whose answer used no value of an earlier result.
+    `prompt_tokens` is 0 for a call that is within its budget.
+    """
+
+    has_all_values: list[bool | None] = field(default_factory=list)
+    prompt_tokens: list[int] = field(default_factory=list)
+    user_messages: int = 0
+    omitted_user_messages: int = 0
+
+    @property
+    def largest_fall(self) -> tuple[int, int]:
+        """The prompt tokens of two successive calls, of which the second has the fewest tokens in
+        proportion."""
+        pairs = zip(self.prompt_tokens, self.prompt_tokens[1:], strict=False)
+        falls = [(before, after) for before, after in pairs if before and after]
+        return min(falls, key=lambda pair: pair[1] / pair[0], default=(0, 0))
+
+    def shares(self) -> list[float]:
+        """Return the share of steps with all values in each tenth of the calls, in percent."""
+        size = len(self.has_all_values) / TENTHS
+        shares: list[float] = []
+        for tenth in range(TENTHS):
+            calls = self.has_all_values[round(tenth * size) : round((tenth + 1) * size)]
+            steps = [each for each in calls if each is not None]
+            shares.append(100 * sum(steps) / max(1, len(steps)))
+        return shares
+
+
+def groups_of(runs: Sequence[Run], tokens: int) -> Iterator[list[Run]]:
+    """Yield groups of successive runs that have at least this many tokens together.
+
+    Runs that are left over at the end are in no group.
+    """
+    counter = counter_for(None)
+    group: list[Run] = []
+    size = 0
+    for run in runs:
+        group.append(run)
+        size += sum(map(counter.message, run.messages))
+        if size >= tokens:
+            yield group
+            group, size = [], 0
+
+
+def joined(runs: Sequence[Run]) -> Run:
+    """Return one session with the messages of the runs, and only the first run's system prompt."""
+    messages: list[Json] = []
+    times: list[float] = []
+    for number, run in enumerate(runs):
+        start = times[-1] + PAUSE if times else 0.0
+        for position, message in enumerate(run.messages):
+            if number and message["role"] in ("system", "developer"):
+                continue
+            messages.append(_with_prefixed_ids(message, f"{number}-"))
+            times.append(start + run.time(position) - run.time(0))
+    return Run("joined", runs[0].source, runs[0].model, messages, times=times)
+
+
+def _with_prefixed_ids(message: Json, prefix: str) -> Json:
+    """Return a message whose ids of tool calls begin with `prefix`."""
+    changed = dict(message)
+    if message.get("tool_call_id"):
+        changed["tool_call_id"] = prefix + str(message["tool_call_id"])
+    if message.get("tool_calls"):
+        changed["tool_calls"] = [
+            {**call, "id": prefix + str(call.get("id"))} for call in message["tool_calls"]
+        ]
+    return changed
+
+
+def measure(runs: Sequence[Run]) -> SessionFigures:
+    """Return the figures of runs, one after another, under the live default."""
+    figures = SessionFigures()
+    embedder = load_embedder("")
+    for run in runs:
+        users = [at for at, message in enumerate(run.messages) if message["role"] == "user"]
+        omitted: set[int] = set()
+
+        def add(
+            _: Case,
+            turn: Turn,
+            prompt: Prompt,
+            users: list[int] = users,
+            omitted: set[int] = omitted,
+        ) -> None:
+            needed = frozenset[str]().union(*(event.tokens for event in turn.events))
+            has_all = not unseen_tokens(needed, prompt.messages) if needed else None
+            figures.has_all_values.append(has_all)
+            is_reduced = prompt.tokens_full > prompt.budget
+            figures.prompt_tokens.append(prompt.tokens_rendered if is_reduced else 0)
+            shown = set(prompt.positions)
+            omitted.update(at for at in users if at < turn.position and at not in shown)
+
+        replay_run(run, cases_named(LIVE, []), embedder, add)
+        figures.user_messages += len(users)
+        figures.omitted_user_messages += len(omitted)
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("runs", type=Path, nargs="+")
+    parser.add_argument("--tokens", type=int, default=2_000_000)
+    options = parser.parse_args()
+    print("session | calls | steps with all values in each tenth, % | largest fall | users omitted")
+    for group in groups_of(read_runs(options.runs), options.tokens):
+        for name, runs in (("joined", [joined(group)]), ("alone", group)):
+            figures = measure(runs)
+            before, after = figures.largest_fall
+            shares = " ".join(f"{share:5.1f}" for share in figures.shares())
+            omitted = f"{figures.omitted_user_messages} of {figures.user_messages}"
+            print(
+                f"{name}, {len(group)} runs of {group[0].source} | {len(figures.prompt_tokens):,} "
+                f"| {shares} | {before:,} to {after:,} | {omitted}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
