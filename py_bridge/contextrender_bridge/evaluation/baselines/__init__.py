@@ -1,6 +1,16 @@
 """The baselines in which a history summary replaces the history's beginning (docs/policies.md).
 
-They are for replays alone: no server renders with them.
+They are for replays alone: no server renders with them. When the summary and the messages after it
+together exceed the budget, the model writes a new summary of both. If a history exceeds half the
+model's window, the model summarises it in up to six pieces.
+
+The prompt shows the summary as the text of the latest tool result that the summary covers. If the
+call of that result has more tokens than 10% of the budget, the prompt uses an earlier result or, if
+none has a smaller call, the latest covered user message.
+
+Each call to the model is tried twice, for at most 60 seconds each. If both tries fail, the call
+counts as one with a warning, and the prompt shows the previous summary. If there is none, the
+policy `prune` selects the prompt.
 """
 
 from collections.abc import Mapping
