@@ -75,7 +75,7 @@ def groups_of(runs: Sequence[Run], tokens: int) -> Iterator[list[Run]]:
             group, size = [], 0
 
 
-def joined(runs: Sequence[Run]) -> Run:
+def join_runs(runs: Sequence[Run]) -> Run:
     """Return one session with the messages of the runs, and only the first run's system prompt."""
     messages: list[Json] = []
     times: list[float] = []
@@ -121,8 +121,8 @@ def measure(runs: Sequence[Run]) -> SessionFigures:
             figures.has_all_values.append(has_all)
             is_reduced = prompt.tokens_full > prompt.budget
             figures.prompt_tokens.append(prompt.tokens_rendered if is_reduced else 0)
-            shown = set(prompt.positions)
-            omitted.update(at for at in users if at < turn.position and at not in shown)
+            shown_positions = set(prompt.positions)
+            omitted.update(at for at in users if at < turn.position and at not in shown_positions)
 
         replay_run(run, cases_named(LIVE, []), embedder, add)
         figures.user_messages += len(users)
@@ -137,7 +137,7 @@ def main() -> None:
     options = parser.parse_args()
     print("session | calls | steps with all values in each tenth, % | largest fall | users omitted")
     for group in groups_of(read_runs(options.runs), options.tokens):
-        for name, runs in (("joined", [joined(group)]), ("alone", group)):
+        for name, runs in (("joined", [join_runs(group)]), ("alone", group)):
             figures = measure(runs)
             before, after = figures.largest_fall
             shares = " ".join(f"{share:5.1f}" for share in figures.shares())
