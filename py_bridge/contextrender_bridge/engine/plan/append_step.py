@@ -1,7 +1,7 @@
 """The step that appends to the last prompt: the new results, and restored parts of older ones.
 
-Older results that are needed again are shown after a new result. At their own position they would
-change the beginning of the prompt, which the provider has cached.
+If an older result is needed again, parts of it are shown after a new result. At their own position
+they would change the beginning of the prompt, which the provider has cached.
 (docs/policies.md, contextrender_cache_aware)
 """
 
@@ -23,13 +23,13 @@ from contextrender_bridge.engine.plan.selection import RestoredPart, RestoredTex
 from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 
 MAX_SMALL_RESULT: Final = 2_000
-"""A new result above these tokens is complete only if much of the budget is left."""
+"""A new result with more tokens is complete only if much of the budget is left."""
 
 MAX_LARGE_SHARE: Final = 0.2
-"""The largest share of the budget that such a result may have."""
+"""The largest share of the budget that such a complete result may have."""
 
 MIN_LARGE_SHARE: Final = 0.05
-"""The share of the free tokens that such a result may always have."""
+"""The share of the free tokens that such a result may have even if little of the budget is left."""
 
 
 def append_step(context: CallContext, previous: Selection) -> SelectionBuilder | None:
@@ -39,7 +39,7 @@ def append_step(context: CallContext, previous: Selection) -> SelectionBuilder |
     """
     builder = SelectionBuilder.from_previous(context, previous, results_before(context, previous))
     later_results = range(first_new(context, previous), context.result_count)
-    new_results = [result for result in later_results if builder.available[result]]
+    new_results = [result for result in later_results if builder.available[result]]  # with a call
     large_results = [result for result in new_results if _is_large(builder, result)]
     for result in new_results:
         if result not in large_results:
@@ -55,12 +55,14 @@ def append_step(context: CallContext, previous: Selection) -> SelectionBuilder |
 def results_before(context: CallContext, previous: Selection) -> list[int]:
     """Return the results of the previous prompt that have a call.
 
-    Until a prompt omits something for the first time, `previous` lists no results, because its
-    prompt had them all.
+    Until a prompt omits something for the first time (`is_over`), selections list no results,
+    because their prompts show all of them.
     """
     if previous.is_over:
-        return [r for r in (*previous.complete, *previous.excerpts) if context.has_call[r]]
-    return [r for r in range(first_new(context, previous)) if context.has_call[r]]
+        shown_results: Sequence[int] = (*previous.complete, *previous.excerpts)
+    else:
+        shown_results = range(first_new(context, previous))
+    return [result for result in shown_results if context.has_call[result]]
 
 
 def first_new(context: CallContext, previous: Selection) -> int:
@@ -69,26 +71,23 @@ def first_new(context: CallContext, previous: Selection) -> int:
 
 
 def _is_large(builder: SelectionBuilder, result: int) -> bool:
-    """Return whether a new result is too large to be shown complete (docs/policies.md).
-
-    Any result is too large above the newest results' share of the free tokens. Below that, a small
-    or needed result is not too large. Any other result may have `MAX_LARGE_SHARE` of the budget, if
-    that is within half of the remaining tokens or `MIN_LARGE_SHARE` of the free tokens.
-    """
+    """Return whether a new result is too large to be shown complete (docs/policies.md)."""
     size = builder.context.sizes[result]
-    limit = builder.context.view.parameters.newest_share * builder.free_tokens
-    if size > limit:
+    if size > builder.context.view.parameters.newest_share * builder.free_tokens:
         return True
     if size <= MAX_SMALL_RESULT or _is_needed(builder.context, result):
         return False
-    large_limit = max(builder.remaining_tokens / 2, MIN_LARGE_SHARE * builder.free_tokens)
-    return bool(size > min(MAX_LARGE_SHARE * builder.context.view.budget, large_limit))
+    exceeds_budget_share = size > MAX_LARGE_SHARE * builder.context.view.budget
+    exceeds_half_of_rest = size > builder.remaining_tokens / 2
+    exceeds_min_share = size > MIN_LARGE_SHARE * builder.free_tokens
+    return bool(exceeds_budget_share or (exceeds_half_of_rest and exceeds_min_share))
 
 
 def _is_needed(context: CallContext, result: int) -> bool:
-    """Return whether a result is pinned, or repeats a call that had a result of similar size.
+    """Return whether a result is pinned, or its call repeats one with a result of similar size.
 
-    The largest earlier result of the call must have had more than half of its tokens.
+    The size is similar if the largest earlier result of the same call has more than half of the
+    tokens of this result.
     """
     repeats_result = context.tracking.previous_sizes.values[result] > context.sizes[result] / 2
     return result in context.pinned or bool(repeats_result)
@@ -97,18 +96,19 @@ def _is_needed(context: CallContext, result: int) -> bool:
 def _add_excerpts(builder: SelectionBuilder, large_results: list[int]) -> bool:
     """Add excerpts of large results. Return False if too few tokens are left for them.
 
-    The calls of the results are complete. Of the remaining tokens without those of the calls, the
-    excerpts share half evenly. A result that gets no excerpt is selected complete.
+    The calls of the results are complete. Half of the tokens that remain after the calls are
+    divided evenly among the excerpts. A result without a fitting excerpt is selected complete.
     """
     call_tokens = sum(builder.call_tokens[result] for result in large_results)
-    size = (builder.remaining_tokens - call_tokens) / 2 / len(large_results)
-    if size < MIN_EXCERPT:
+    share = (builder.remaining_tokens - call_tokens) / 2 / len(large_results)
+    if share < MIN_EXCERPT:
         return False
-    size = min(size, max_new_excerpt(builder.context.view))
+    size = min(share, max_new_excerpt(builder.context.view))
     excerpts = ExcerptBuilder(builder, scores_of(builder.context))
     for result in large_results:
         excerpts.add_excerpt(result, size + builder.call_tokens[result])
-        if builder.available[result]:
+        is_unselected = builder.available[result]
+        if is_unselected:
             if builder.costs[result] > builder.remaining_tokens:
                 return False
             builder.select_complete(result)
@@ -125,19 +125,20 @@ MIN_RESTORED: Final = 60
 """The fewest tokens with which results are restored."""
 
 EDIT_TOKENS: Final = 12
-"""The tokens that a mark has more if the file was edited since."""
+"""The additional tokens of the mark if the file was edited since."""
 
 MOST_VERSIONS: Final = 3
-"""The most newer versions of a file that are tried before the version that was used."""
+"""The number of newer versions of a file that are tried before the version that was used."""
 
 RECENT_TURNS: Final = 5
-"""A result may be restored if it was used within so many turns."""
+"""The number of last turns of which one must have used a result, for the result to be restored."""
 
 
 def restore_used(builder: SelectionBuilder, new_results: Sequence[int]) -> None:
-    """Show recently used text that is not visible again, after the last of the `new_results`.
+    """Restore parts of recently used results that are not visible any more.
 
-    These are the new results that are complete. Without them nothing is restored.
+    They are shown after the last of the `new_results`, which are complete. If there is none,
+    nothing is restored.
     """
     token_limit = min(RESTORED_SHARE * builder.context.view.budget, builder.remaining_tokens)
     if not new_results or token_limit < MIN_RESTORED:
@@ -155,9 +156,8 @@ def _restored_parts(
 ) -> list[RestoredPart]:
     """Return the parts of the results that are shown again, in at most `token_limit` tokens.
 
-    The results with the highest result scores come first. Of each result, its best segments with
-    tracked tokens that are visible nowhere else are shown. Instead of a file that was read again,
-    the newer result is tried first. Lines that were edited since are left out.
+    The results with the highest result scores come first. If a result's file was read again later,
+    the newer results of the file come before it.
     """
     scores = scores_of(builder.context)
     excerpts = ExcerptBuilder(builder, scores)
@@ -175,9 +175,10 @@ def _restored_parts(
 def _restored_part(
     context: CallContext, excerpts: ExcerptBuilder, result: int, token_limit: float
 ) -> RestoredPart | None:
-    """Return the best unseen segments of a result below a mark, or None if no segment fits.
+    """Return a part with the segments of a result that add most, or None if no segment fits.
 
-    The part has about `token_limit` tokens at most, because the tokens of the mark are estimated.
+    A mark comes before the segments. Its tokens are estimated, so the part may have slightly more
+    than `token_limit` tokens.
     """
     replaced, edited_at = segments_not_to_restore(context, result)
     limit = token_limit - MARK_TOKENS - (EDIT_TOKENS if edited_at else 0)
@@ -193,10 +194,10 @@ def _restored_part(
 
 
 def _versions_to_try(builder: SelectionBuilder, result: int) -> list[int]:
-    """Return the results of which parts may be shown instead of a result, the first to try first.
+    """Return the versions of a result's file of which parts may be shown, the preferred one first.
 
-    They are the newest later results of the same file that the prompt does not show complete, and
-    then the result itself.
+    They are the newest later results of the file that the prompt does not show complete, and at
+    last the result itself.
     """
     context, complete = builder.context, {*builder.complete}
     newer = context.view.history.files.newer_results(result, context.result_count)
@@ -205,11 +206,11 @@ def _versions_to_try(builder: SelectionBuilder, result: int) -> list[int]:
 
 
 def segments_not_to_restore(context: CallContext, result: int) -> tuple[frozenset[int], int]:
-    """Return the segments of a result that are never restored, and the turn of an edit.
+    """Return the segments of a result that are never restored, and the turn of the first edit.
 
-    A segment is not restored if a line of it was edited since, or if a newer result of the same
-    file has the line, too. The turn is that of the first edit of the file after the result, 0 if
-    there is none or the result's file is not known.
+    A segment is not restored if one of its lines was edited since, or is also in a newer result of
+    the same file. The turn is that of the first edit of the file after the result. It is 0 if there
+    is no edit, or if the result's file is not known.
     """
     results, files = context.view.history.results, context.view.history.files
     edits = files.edits_after(result, results.call_message[result], context.message_count)
@@ -227,7 +228,7 @@ def segments_not_to_restore(context: CallContext, result: int) -> tuple[frozense
 def _segments_in(
     context: CallContext, result: int, ranges: Sequence[tuple[int, int]]
 ) -> frozenset[int]:
-    """Return the segments of a result that have a character in one of the ranges of characters."""
+    """Return the segments of a result that overlap one of the ranges of characters."""
     segments = context.tracking.segments_of(result)
     ends = context.tracking.segment_end.values[segments.start : segments.stop]
     segments_in_ranges: set[int] = set()

@@ -20,7 +20,7 @@ GROWTH: Final = 0.25
 """The share by which the budget grows after a miss."""
 
 STEADY_MISS_SHARE: Final = 0.025
-"""The share of turns with a miss at which the budget does not change in the long run."""
+"""If this share of the turns has a miss, the budget neither grows nor shrinks in the long run."""
 
 SHRINKAGE: Final = GROWTH * STEADY_MISS_SHARE / (1 - STEADY_MISS_SHARE)
 """The share by which the budget shrinks after a turn without a miss."""
@@ -29,44 +29,45 @@ SHRINKAGE: Final = GROWTH * STEADY_MISS_SHARE / (1 - STEADY_MISS_SHARE)
 def adjust_budget(context: CallContext, previous: Selection) -> tuple[float, bool]:
     """Return the call's budget in tokens, and whether the turn before it had a miss.
 
-    `previous` is the selection of the call before. The budget grows after a miss and shrinks after
-    any other turn, from the first omission in an earlier prompt on.
+    `previous` is the selection of the call before. While no earlier prompt has omitted anything,
+    the budget does not change.
     """
-    largest = context.view.budget
-    start = float(min(context.view.start_budget or largest, largest))
+    largest = float(context.view.budget)
+    start = min(float(context.view.start_budget or largest), largest)
     if not previous.is_over:
         return start, False
     follows_miss = bool(missed_tokens(context, previous))
     change = GROWTH if follows_miss else -SHRINKAGE
     budget = (previous.budget or start) * (1 + change)
-    smallest = max(_smallest_budget(context), float(min(MIN_AUTO_BUDGET, largest)))
-    return min(max(budget, smallest), float(largest)), follows_miss
+    smallest = max(_smallest_budget(context), min(float(MIN_AUTO_BUDGET), largest))
+    return min(max(budget, smallest), largest), follows_miss
 
 
 RECENT_SHARE: Final = 0.5
 RECENT_TURNS: Final = 8
-"""The budget is at least this share of the tokens of the last turns' results."""
+"""The budget is at least this share of the tokens of the results of this number of last turns."""
 
 
 def _smallest_budget(context: CallContext) -> float:
-    """Return the smallest budget that fits a share of recent results, and the user's messages."""
+    """Return the smallest budget with which recent results and the user's messages may fit."""
     is_recent = context.result_turns >= context.turn - RECENT_TURNS
     recent_tokens = float(context.sizes[is_recent].sum())
     return max(RECENT_SHARE * recent_tokens, min_budget_for_users(context))
 
 
 def missed_tokens(context: CallContext, previous: Selection) -> list[int]:
-    """Return the tracked tokens that the last turn used and that its prompt did not show.
+    """Return the tracked tokens that the answer to the previous call used and its prompt lacked.
 
-    Only tokens that belong to a result before that call count.
+    Only tokens that a result before that call owns can be used.
     """
     history = context.view.history
-    if previous.messages >= len(history.roles):
+    answer = previous.messages  # the position of the message after those of the prompt
+    if answer >= len(history.roles):
         return []  # the call has no answer yet
-    tracking = context.tracking_with(previous.messages + 1)
-    tokens = _tokens_of_message(previous.messages, context, tracking)
+    tracking = context.tracking_with(answer + 1)
+    tokens = _tokens_of_message(answer, context, tracking)
     owners = tracking.owners(tokens)
-    result_count = history.results_before(previous.messages)
+    result_count = history.results_before(answer)
     used_tokens = tokens[(owners >= 0) & (owners < result_count)]
     return unseen_tokens(context, tracking, previous, used_tokens) if len(used_tokens) else []
 
@@ -82,18 +83,15 @@ def _tokens_of_message(message: int, context: CallContext, tracking: Tracking) -
 def unseen_tokens(
     context: CallContext, tracking: Tracking, previous: Selection, tokens: Ids
 ) -> list[int]:
-    """Return the `tokens` that the prompt of the `previous` selection did not show.
-
-    Substitutes are read only for tokens that no complete event of the prompt has.
-    """
-    is_complete = _complete_events(context, previous)
-    is_unseen = np.zeros(tracking.token_count, np.bool_)
+    """Return those of the `tokens` that the prompt of the `previous` selection did not show."""
+    is_complete = _complete_events(context, previous)  # for each event before the call
+    is_unseen = np.zeros(tracking.token_count, np.bool_)  # for each tracked token
     is_unseen[tokens] = True
     events, event_tokens = tracking.occurrences(is_unseen)
     is_before_call = events < len(is_complete)
     events, event_tokens = events[is_before_call], event_tokens[is_before_call]
     is_unseen[event_tokens[is_complete[events]]] = False
-    if is_unseen.any():
+    if is_unseen.any():  # tokens that no complete event has may be in a substitute
         parts = (previous.excerpts, previous.arguments, previous.text.cut)
         texts = [substitute.text for part in parts for substitute in part.values()]
         texts += [restored.text for restored in previous.restored.values()]
@@ -102,16 +100,19 @@ def unseen_tokens(
 
 
 def _complete_events(context: CallContext, previous: Selection) -> NDArray[np.bool_]:
-    """Return, for each event before the previous call, whether its prompt had it complete."""
+    """Return, for each event before the previous call, whether its prompt showed it complete."""
     history, messages = context.view.history, previous.messages
     results, result_count = history.results, history.results_before(messages)
-    first_events, text = history.first_events, previous.text
     is_complete = np.zeros(history.events_before(messages), np.bool_)
+
+    # The first event of a message is its text. For a result's message, it is the result.
+    first_events, text = history.first_events, previous.text
     is_complete[np.array(first_events[:messages], np.int64)] = True
     is_complete[[first_events[message] for message in (*text.dropped, *text.cut)]] = False
-    # The first event of a result's message is the result.
+
     is_complete[np.array(results.event[:result_count], np.int64)] = False
     is_complete[[results.event[result] for result in previous.complete]] = True
+
     with_complete_call = {*previous.complete, *previous.excerpts} - {*previous.arguments}
     call_events = [results.call_event[result] for result in with_complete_call]
     is_complete[[event for event in call_events if event != NO_CALL]] = True

@@ -18,9 +18,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class CallContext:
-    """The model call that had the first `message_count` messages of the view's history.
+    """The model call before which the view's history had `message_count` messages.
 
-    These are the full history, or the messages before an assistant message. `track(count)` returns
+    It is the next call, or an earlier one, which the next message answers. `track(count)` returns
     the tracking of exactly the first `count` messages.
     """
 
@@ -69,7 +69,10 @@ class CallContext:
         return sum(self.view.history.text_tokens[position] for position in self.unbudgeted)
 
     def seconds_since(self, messages: int) -> float:
-        """Return the seconds since the earlier call with so many messages, 0 if that is unknown."""
+        """Return the seconds since an earlier call, which had `messages` messages.
+
+        Without messages, return 0.
+        """
         times = self.view.history.times
         return times[self.message_count - 1] - times[messages - 1] if messages else 0.0
 
@@ -105,16 +108,17 @@ class CallContext:
 
     @cached_property
     def has_call(self) -> NDArray[np.bool_]:
-        """Says of each result whether it has a call."""
+        """For each result, whether it has a call."""
         calls = np.array(self.view.history.results.call_event[: self.result_count], np.int64)
         has_call: NDArray[np.bool_] = calls != NO_CALL
         return has_call
 
     @cached_property
     def newest(self) -> list[int]:
-        """The results of the latest turn, and results of earlier turns that arrived after it."""
+        """The results of the latest turn, and all results after the latest assistant message."""
         is_newest = self.result_turns == self.turn - 1
-        is_newest[bisect_left(self.view.history.results.message, self.last_assistant) :] = True
+        first_after_answer = bisect_left(self.view.history.results.message, self.last_assistant)
+        is_newest[first_after_answer:] = True
         return [int(r) for r in np.flatnonzero(self.has_call & is_newest)]
 
     @cached_property
@@ -136,10 +140,10 @@ class CallContext:
         return self.track(self.message_count)
 
     def tracking_with(self, messages: int) -> Tracking:
-        """Return a tracking of at least the first `messages` messages, and of none after the call.
+        """Return a tracking of at least the first `messages` messages, but of none after the call.
 
-        If the history's own tracking has enough messages, no more are read. A replay's tracking
-        returns any of its states without reading messages again.
+        Reading messages is avoided: the history's own tracking may have enough of them already, and
+        a replay's tracking can return each earlier state.
         """
         if self.view.history.replay_tracking is not None:
             return self.tracking
@@ -150,9 +154,9 @@ class CallContext:
 
     @cached_property
     def tokens_of_texts(self) -> dict[int, tuple[TextSelection, NDArray[np.bool_]]]:
-        """A cache of the tracked tokens that text selections have, by the selection's `id`.
+        """A cache of the tracked tokens in the texts of text selections, by the selection's `id`.
 
-        Each entry also has the selection itself, so that no other object can get its `id`.
+        Each entry also has the selection itself, so that no other object can get the same `id`.
         """
         return {}
 
@@ -163,10 +167,9 @@ class CallContext:
 
 
 def tracker(view: PolicyInput) -> Callable[[int], Tracking]:
-    """Return a function that returns the tracking of a history's first messages, by their count.
+    """Return a function that returns the tracking of the first messages of the view's history.
 
-    It returns the history's own tracking, unless that has later messages already. Then it returns
-    another one that is read from the first message on. The counts must not fall from call to call.
+    The number of messages must not fall from one call of the function to the next.
     """
     earlier_tracking: Tracking | None = None
 
@@ -174,9 +177,10 @@ def tracker(view: PolicyInput) -> Callable[[int], Tracking]:
         """Return the tracking of the first `messages` messages."""
         nonlocal earlier_tracking
         tracking = view.history.tracking
-        has_no_later_messages = tracking is None or tracking.message_count <= messages
-        if view.history.replay_tracking or has_no_later_messages:  # a replay's can return to these
+        has_later_messages = tracking is not None and tracking.message_count > messages
+        if view.history.replay_tracking or not has_later_messages:
             return view.tracking_of(messages)
+        # The history's own tracking cannot go back, so the first messages are read again.
         earlier_tracking = earlier_tracking or Tracking()
         earlier_tracking.catch_up(view.history, messages, view.originals, view.counter)
         return earlier_tracking

@@ -1,7 +1,7 @@
 """The text selection of a model call, for policies that track tokens (docs/policies.md, Text).
 
-Text is limited, so that the prompt can have results. The assistant's texts are dropped before the
-user's are cut. Results are not dropped with the text of their turn.
+Text is limited, so that the prompt has tokens left for results. The assistant's texts are dropped
+first, and then the user's texts are cut. If a text is dropped, the results of its turn stay.
 """
 
 from typing import Final
@@ -14,21 +14,21 @@ from contextrender_bridge.engine.plan.retained_text import excerpts_of
 from contextrender_bridge.engine.plan.selection import ALL_TEXT, Substitute, TextSelection
 
 CAP: Final = 0.5
-"""The share of the budget above which text is dropped and cut."""
+"""If the text exceeds this share of the budget, it is dropped and cut."""
 TARGET: Final = 0.3
-"""The share of the budget that text has afterwards."""
+"""The share of the budget to which it is dropped and cut."""
 RETURN: Final = 0.2
-"""The share of the budget below which dropped text is selected again."""
+"""If the text is below this share of the budget, dropped text is selected again."""
 NEWEST_SHARE: Final = 0.25
-"""The share of the budget that the newest results have beside text that may not be dropped."""
+"""The share of the budget that text must leave for the newest results."""
 NEWEST_USER: Final = 3
-"""The number of the user's newest messages that stay complete, as the first one does."""
+"""The number of the user's newest messages that stay complete, besides the first one."""
 MIN_TOKENS: Final = 28
-"""The fewest tokens that a user's message is cut to, while the budget permits."""
+"""A user's message is not cut to fewer tokens, unless the budget is too small."""
 
 
 def sizes_of(text: TextSelection, context: CallContext) -> Ints:
-    """Return the budgeted tokens of each message's text in a text selection."""
+    """Return the tokens of each message's text in a text selection, 0 for unbudgeted messages."""
     sizes = context.text_tokens.copy()
     sizes[list(text.dropped)] = 0
     for position, substitute in text.cut.items():
@@ -46,32 +46,29 @@ def are_changed(text: TextSelection, context: CallContext) -> NDArray[np.bool_]:
 def select_text(context: CallContext, before: TextSelection = ALL_TEXT) -> TextSelection:
     """Return the text selection `before` if its size is right, otherwise a new one.
 
-    The size is right if it is at most `CAP` of the budget, and at least `RETURN` of the budget.
-    Below that, dropped text fits again. The selection of all text cannot be too small.
+    The size is right if it is from `RETURN` to `CAP` of the budget. A selection of all text is
+    never too small.
     """
     total, budget = int(sizes_of(before, context).sum()), context.view.budget
-    lower_limit = RETURN * budget if before != ALL_TEXT else 0
-    is_right_size = lower_limit <= total <= CAP * budget
+    min_tokens = 0 if before == ALL_TEXT else RETURN * budget
+    is_right_size = min_tokens <= total <= CAP * budget
     return before if is_right_size else _select_less_text(context)
 
 
 def min_budget_for_users(context: CallContext) -> float:
-    """Return the smallest budget within which every user message fits, cut to `MIN_TOKENS`."""
+    """Return the smallest budget in which all user messages fit if they are cut to `MIN_TOKENS`."""
     user_tokens = context.text_tokens[_are_users(context)]
     return float(np.minimum(user_tokens, MIN_TOKENS).sum()) / CAP
 
 
 def _select_less_text(context: CallContext) -> TextSelection:
-    """Return a text selection of about `TARGET` of the budget.
-
-    The assistant's texts are dropped, the oldest first, but never the last one. Then the user's are
-    cut evenly. If the texts still leave the newest results less than `NEWEST_SHARE`, all are cut.
-    The user's first and newest messages are not cut, unless they are large (`_complete_users`).
-    """
+    """Return a text selection of about `TARGET` of the budget."""
     budget, sizes = context.view.budget, context.text_tokens.copy()
     are_users = _are_users(context)
-    dropped: list[int] = []
     total = int(sizes.sum())
+
+    # Drop the assistant's texts, the oldest first, but never the last one.
+    dropped: list[int] = []
     for position in np.flatnonzero(_may_be_dropped(context) & ~are_users & (sizes > 0)).tolist():
         if total <= TARGET * budget:
             break
@@ -80,6 +77,8 @@ def _select_less_text(context: CallContext) -> TextSelection:
         dropped.append(position)
     if total <= TARGET * budget:
         return TextSelection(tuple(dropped))
+
+    # Cut the user's texts, and then all texts if they leave too little for the newest results.
     cut = _cut_users(context, sizes, are_users)
     for position, substitute in cut.items():
         sizes[position] = substitute.tokens
@@ -92,50 +91,60 @@ def _cut_users(
 ) -> dict[int, Substitute]:
     """Return excerpts of the user's messages, so that all text has at most `TARGET` of the budget.
 
-    The first and the newest messages stay complete if they are small (`_complete_users`). Each of
-    the others may have `MIN_TOKENS`, even if the text then exceeds `TARGET`. `sizes` has the tokens
-    of each message's text, 0 for a dropped one.
+    The first and the newest messages stay complete if they are small. Each of the others may have
+    `MIN_TOKENS`, even if the text then exceeds `TARGET`. `sizes` has the tokens of each message's
+    text, 0 for a dropped one.
     """
-    view, other_tokens = context.view, int(sizes[~are_users].sum())
-    positions = np.flatnonzero(are_users & (sizes > 0)).tolist()
-    complete = {*_complete_users(context)}
-    complete_tokens = sum(int(sizes[position]) for position in complete)
-    sizes_to_cut = {p: int(sizes[p]) for p in positions if p not in complete}
-    limit = int(TARGET * view.budget) - other_tokens - complete_tokens
+    view = context.view
+    complete = {*_messages_to_keep_complete(context)}
+    sizes_to_cut = {
+        position: int(sizes[position])
+        for position in np.flatnonzero(are_users & (sizes > 0)).tolist()
+        if position not in complete
+    }
+    other_tokens = int(sizes.sum()) - sum(sizes_to_cut.values())
+    limit = int(TARGET * view.budget) - other_tokens
     min_tokens = sum(min(size, MIN_TOKENS) for size in sizes_to_cut.values())
     return excerpts_of(sizes_to_cut, max(limit, min_tokens), view.text_of, view.counter)
 
 
 def _cut_remaining(context: CallContext, sizes: Ints) -> dict[int, Substitute]:
-    """Return excerpts of the texts, so that the newest results have `NEWEST_SHARE` of the budget.
+    """Return excerpts of texts, so that the newest results have `NEWEST_SHARE` of the budget.
 
-    The user's first and newest messages stay complete if they are small (`_complete_users`). All
-    other texts are cut to equal shares. `sizes` has the tokens of each message's text so far.
+    The user's first and newest messages stay complete if they are small. All other texts are cut to
+    equal shares. `sizes` has the tokens of each message's text so far.
     """
     view = context.view
     text_limit = int((1 - NEWEST_SHARE) * view.budget)
-    if (total := int(sizes.sum())) <= text_limit:
+    total = int(sizes.sum())
+    if total <= text_limit:
         return {}
-    sizes = sizes.copy()
-    sizes[_complete_users(context)] = 0
-    sizes_to_cut = {int(p): int(sizes[p]) for p in np.flatnonzero(sizes)}
+    complete = {*_messages_to_keep_complete(context)}
+    sizes_to_cut = {
+        position: int(sizes[position])
+        for position in np.flatnonzero(sizes).tolist()
+        if position not in complete
+    }
     complete_tokens = total - sum(sizes_to_cut.values())
     return excerpts_of(sizes_to_cut, text_limit - complete_tokens, view.text_of, view.counter)
 
 
-def _complete_users(context: CallContext) -> list[int]:
-    """Return the first message of the user and the newest ones, if they have at most `TARGET`."""
+def _messages_to_keep_complete(context: CallContext) -> list[int]:
+    """Return the positions of the user's first message and of the `NEWEST_USER` newest ones.
+
+    Return none if they have more tokens than `TARGET` of the budget.
+    """
     users = [p for p in range(context.message_count) if context.view.history.roles[p] == "user"]
     first, later = users[:1], users[1:]
-    complete = [*first, *later[-NEWEST_USER:]]
-    fits = int(context.text_tokens[complete].sum()) <= TARGET * context.view.budget
-    return complete if fits else []
+    positions = [*first, *later[-NEWEST_USER:]]
+    fits = int(context.text_tokens[positions].sum()) <= TARGET * context.view.budget
+    return positions if fits else []
 
 
 def _are_users(context: CallContext) -> NDArray[np.bool_]:
-    """Return, for each message, whether it is not the assistant's: a system message counts, too.
+    """Return, for each message, whether its text counts as the user's.
 
-    Results count as well, but their messages have no text.
+    All texts but the assistant's do, also a system message's. Messages with results have no text.
     """
     roles = context.view.history.roles[: context.message_count]
     return np.array([role != "assistant" for role in roles], np.bool_)
@@ -144,7 +153,7 @@ def _are_users(context: CallContext) -> NDArray[np.bool_]:
 def _may_be_dropped(context: CallContext) -> NDArray[np.bool_]:
     """Return, for each message, whether its text may be dropped.
 
-    That is not so for the assistant's last message, the system prompt and the current user message.
+    The assistant's last message, the system prompt and the current user message may not.
     """
     may_be_dropped = np.ones(context.message_count, np.bool_)
     may_be_dropped[list(context.unbudgeted)] = False

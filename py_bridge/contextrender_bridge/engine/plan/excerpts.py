@@ -1,8 +1,9 @@
-"""The choice of segments for excerpts, by the tracked tokens they add for their size.
+"""The choice of segments for excerpts: those that add the most tracked tokens for their size.
 
 The gain of a segment is its score in docs/policies.md, Segment score.
 
-Long because new excerpts, the rest of the budget and restored parts are filled by one choice.
+Long because one algorithm chooses segments for required excerpts, for the rest of the budget and
+for restored parts.
 """
 
 import heapq
@@ -25,36 +26,37 @@ HEAD_SHARE: Final = 0.25
 """The share of an excerpt for the result's first segments."""
 
 LONG_HEAD_SHARE: Final = 0.5
-"""The share if few other segments have a token that is not visible."""
+"""The same share if the segments with a gain leave tokens of the excerpt unused."""
 
 MAX_MISFITS_OF_ONE: Final = 8
 MAX_MISFITS_OF_ALL: Final = 12
-"""The choice for one result, or for all, ends when so many segments were too large."""
+"""The choice among one result's segments, or among all, ends after this many that do not fit."""
 
 MIN_TO_FILL: Final = 40
-"""The fewest remaining tokens for which segments are searched."""
+"""If fewer tokens remain, no segments are searched for them."""
 
 SORTED_FIRST: Final = 256
-"""The number of segments that are sorted by gain before the others."""
+"""The number of segments with the largest gains that are sorted before the others."""
 
 
 class ExcerptBuilder:
     """A builder of excerpts, which adds the segments with the largest gains to a selection.
 
-    The tokens of an added segment are then visible, so the gains of others fall. If all tokens of a
-    segment are visible, its gain is 0, and it is never added. The gain of any other segment is
-    `Scores.segment_factors` times (1 + used) (1 + new)^0.8, where new is the summed weight of its
-    tokens that are not visible, and used the number of these that a turn has used.
+    The new tokens of a segment are its tracked tokens that are not visible yet. A segment without
+    new tokens has the gain 0, and is never added. The gain of any other segment is its entry of
+    `Scores.segment_factors` times (1 + used) (1 + new)^0.8. In this formula, new is the summed
+    weight of the new tokens, and used is the number of new tokens that a turn has used. Adding a
+    segment makes its tokens visible, so the gains of other segments fall.
     """
 
     def __init__(self, builder: SelectionBuilder, scores: Scores) -> None:
-        """Add excerpts to what `builder` has selected, by the `scores` of the same call."""
+        """Start with the selection of `builder`. `scores` are those of the same call."""
         context, tracking = builder.context, builder.context.tracking
         self._builder, self._tracking = builder, tracking
         self._scores, self._gain_factors = scores, scores.segment_factors
         self._gap_tokens = context.view.counter.text(GAP)
-        self._excerpt_tokens: dict[int, int] = {}  # of each result's excerpt so far
-        self._first_segment: list[int] = tracking.first_segment.values.tolist()
+        self._excerpt_tokens: dict[int, int] = {}  # the tokens of each result's excerpt so far
+        self._first_segment: list[int] = tracking.first_segment.values.tolist()  # of each result
         self._visible = visible_tokens(builder)
         # Loops over single tokens read memory views, which is faster than reading NumPy arrays.
         self._ids = memoryview(tracking.segment_ids.values)
@@ -64,11 +66,11 @@ class ExcerptBuilder:
         self._is_used = memoryview(tracking.is_used.values.view(np.uint8))
 
     def add_excerpt(self, result: int, size: float) -> None:
-        """Add an excerpt of a result, of at most `size` tokens with its call.
+        """Add an excerpt of a result, of at most `size` tokens with the result's call.
 
-        A quarter of it is the result's first segments, and the rest those with the largest gains.
-        If these are few, as in a log, it has more of the first segments, up to a half. Nothing is
-        added if the first segment does not fit.
+        The result's first segments have `HEAD_SHARE` of the size, those with the largest gains the
+        rest. If tokens are left, as for a log with few new tokens, more first segments are added,
+        up to `LONG_HEAD_SHARE`. If the first segment does not fit, nothing is added.
         """
         first, stop = self._first_segment[result], self._first_segment[result + 1]
         head_end = self._add_head(result, first, size, HEAD_SHARE)
@@ -84,14 +86,13 @@ class ExcerptBuilder:
     def _add_head(self, result: int, segment: int, size: float, share: float) -> int:
         """Add a result's segments from `segment` on, in order, within `share` of `size`.
 
-        The first segment of an excerpt may take all of `size`. Return the first segment that is not
-        added.
+        Return the first segment that does not fit, or the end of the result's segments.
         """
         while segment < self._first_segment[result + 1]:
             segments = self._builder.segments.get(result, ())
             if segment not in segments:
                 tokens = self._tokens(segment)
-                limit = size * share if segments else size
+                limit = size * share if segments else size  # the first one may take all of it
                 if self._excerpt_tokens.get(result, 0) + tokens > limit:
                     break
                 self._add(segment, tokens)
@@ -101,33 +102,34 @@ class ExcerptBuilder:
     def fill_up(self, limit: float) -> None:
         """Add the segments with the largest gains of all results that are not selected yet.
 
-        The tokens of the selection stay within `limit`. If a newer version of a file has a segment
-        with the same tracked tokens, that segment is added instead.
+        The tokens of the selection stay within `limit`. If a segment of a newer version of the
+        result's file has the same new tokens, that segment is added instead.
         """
         builder = self._builder
-        if limit - builder.used_tokens > MIN_TO_FILL:
-            available = np.flatnonzero(builder.available)
-            end = self._first_segment[-1]  # of all segments
-            first = self._first_segment[int(available[0])] if len(available) else end
-            gains = self._gains(first, end)
-            # A segment of a selected result has no gain.
-            gains *= builder.available[self._tracking.segment_result.values[first:]]
-            self._add_best(
-                first,
-                gains,
-                lambda: limit - builder.used_tokens,
-                MAX_MISFITS_OF_ALL,
-                prefers_newer=True,
-            )
+        if limit - builder.used_tokens <= MIN_TO_FILL:
+            return
+        available = np.flatnonzero(builder.available)
+        if not len(available):
+            return
+        first = self._first_segment[int(available[0])]
+        gains = self._gains(first, self._first_segment[-1])
+        # Segments of selected results are not added.
+        gains *= builder.available[self._tracking.segment_result.values[first:]]
+        self._add_best(
+            first,
+            gains,
+            lambda: limit - builder.used_tokens,
+            MAX_MISFITS_OF_ALL,
+            prefers_newer=True,
+        )
 
     def select_unseen_segments(
         self, result: int, limit: float, replaced: Collection[int] = ()
     ) -> list[int]:
         """Return the segments of a result with the largest gains, within `limit` tokens, in order.
 
-        The `replaced` segments are never among them. Return all others if they fit together, and
-        none if no segment has a token that is not visible yet. The tokens of the returned segments
-        then count as visible.
+        If all segments fit, return all of them; if none has a new token, return none. Never return
+        the `replaced` segments. The tokens of the returned segments then count as visible.
         """
         first, stop = self._first_segment[result], self._first_segment[result + 1]
         gains = self._gains(first, stop)
@@ -144,10 +146,10 @@ class ExcerptBuilder:
         return self._select_best_fitting(first, gains, limit)
 
     def _select_best_fitting(self, first: int, gains: Floats, limit: float) -> list[int]:
-        """Return the segments with the largest gains that fit `limit` tokens, in order.
+        """Return the segments with the largest gains that fit `limit` tokens together, in order.
 
         `gains` has the gains of the segments from `first` on. The tokens of the returned segments
-        count as visible.
+        then count as visible.
         """
         segments: list[int] = []
         sizes = self._tracking.segment_tokens.values
@@ -165,19 +167,15 @@ class ExcerptBuilder:
         return sorted(segments)
 
     def _gains(self, first: int, stop: int) -> Floats:
-        """Return the present gain of the segments from `first` up to `stop`.
-
-        It is 0 for a segment without a token that is not visible yet, a new token. For others it
-        rises with the summed weight of the new tokens, and with the number of them that were used.
-        """
+        """Return the present gain of each segment from `first` up to `stop`."""
         tracking = self._tracking
         bounds = tracking.segment_ids_at.values[first : stop + 1]
-        tokens = slice(bounds[0], bounds[-1])
+        tokens = slice(bounds[0], bounds[-1])  # the tokens of all these segments
         is_new = ~self._visible[tracking.segment_ids.values[tokens]]
-        new = _sums_between(bounds, is_new * self._scores.segment_token_weights[tokens])
+        new_weight = _sums_between(bounds, is_new * self._scores.segment_token_weights[tokens])
         used_count = _sums_between(bounds, is_new & self._scores.segment_tokens_used[tokens])
-        gains: Floats = self._gain_factors[first:stop] * (1 + used_count) * (1 + new) ** 0.8
-        gains[new == 0] = 0.0
+        gains: Floats = self._gain_factors[first:stop] * (1 + used_count) * (1 + new_weight) ** 0.8
+        gains[new_weight == 0] = 0.0
         return gains
 
     def _add_best(
@@ -189,9 +187,10 @@ class ExcerptBuilder:
         *,
         prefers_newer: bool = False,
     ) -> None:
-        """Add the segments with the largest gains that fit, until `max_misfits` of them do not.
+        """Add the segments with the largest gains, and skip those that do not fit.
 
-        `gains` has the gains of the segments from `first` on. `remaining` returns the tokens left.
+        Stop after `max_misfits` of these. `gains` has the gains of the segments from `first` on.
+        `remaining` returns the number of tokens that are left.
         """
         misfits = 0
         for segment in self._best_first(first, gains):
@@ -206,10 +205,9 @@ class ExcerptBuilder:
                     return
 
     def _add_from_newer_version(self, segment: int, remaining: Callable[[], float]) -> bool:
-        """Add the segment of a newer version of the file that has all unseen tokens of `segment`.
+        """Add a segment that has all new tokens of `segment`, from a newer version of its file.
 
-        The newest such version is taken. Return whether one was added: a newer version may lack
-        some of the tokens, or may not fit.
+        Prefer the newest version. Return False if no version has such a segment that fits.
         """
         result = int(self._tracking.segment_result.values[segment])
         context = self._builder.context
@@ -217,11 +215,12 @@ class ExcerptBuilder:
         if not newer_results:
             return False
         ids = self._tracking.ids_of_segments(segment, segment + 1)
-        unseen_ids = ids[~self._visible[ids]]
+        new_ids = ids[~self._visible[ids]]
         for newer in newer_results:
-            if not self._builder.available[newer] and newer not in self._builder.segments:
+            can_get_segments = self._builder.available[newer] or newer in self._builder.segments
+            if not can_get_segments:
                 continue
-            newer_segment = self._segment_with(newer, unseen_ids)
+            newer_segment = self._segment_with(newer, new_ids)
             if newer_segment is None or not self._present_gain(newer_segment):
                 continue
             tokens = self._tokens(newer_segment)
@@ -231,7 +230,7 @@ class ExcerptBuilder:
         return False
 
     def _segment_with(self, result: int, ids: Ids) -> int | None:
-        """Return the first segment of a result that has all these tokens; None if there is none."""
+        """Return the first segment of a result that contains all these tokens, or None."""
         first, stop = self._first_segment[result], self._first_segment[result + 1]
         for segment in range(first, stop):
             if np.isin(ids, self._tracking.ids_of_segments(segment, segment + 1)).all():
@@ -239,17 +238,18 @@ class ExcerptBuilder:
         return None
 
     def _best_first(self, first: int, gains: Floats) -> Iterator[int]:
-        """Yield the segments with a gain, the one with the largest present gain first.
+        """Yield the segment with the largest present gain, again and again, while one has a gain.
 
-        `gains` has the gains of the segments from `first` on, before any is added. Gains only fall
-        while segments are added. So an earlier gain is an upper bound of the present one, which is
-        computed only for a segment whose bound is the largest.
+        `gains` has the gains of the segments from `first` on, before any is added. The caller may
+        add each segment. Then gains can only fall, so an earlier gain is an upper bound of the
+        present one. The present gain is computed only for the segment with the largest bound.
         """
         by_first_gain = _largest_first(gains)
         next_bound, next_index = next(by_first_gain)
-        # Segments whose gain was computed again, each with the negative of that gain before it.
+        # Segments whose gain was computed again, as (-gain, segment): the largest gain is at [0].
         heap: list[tuple[float, int]] = []
         while heap or next_bound > 0:
+            # Take the segment with the largest bound.
             if not heap or next_bound >= -heap[0][0]:
                 segment = first + next_index
                 next_bound, next_index = next(by_first_gain)
@@ -258,37 +258,40 @@ class ExcerptBuilder:
             gain = self._present_gain(segment)
             if not gain:
                 continue
+            # No other segment can have a larger gain than its bound.
             if gain >= next_bound and (not heap or gain >= -heap[0][0]):
                 yield segment
             else:
                 heapq.heappush(heap, (-gain, segment))
 
     def _present_gain(self, segment: int) -> float:
-        """Return the present gain of a segment, as `_gains` does for many."""
-        new, used_count = 0.0, 0
+        """Return the present gain of a segment, as `_gains` does for many segments."""
+        new_weight, used_count = 0.0, 0
         is_visible, is_used, weight = self._is_visible, self._is_used, self._weight
         for token in self._ids[self._ids_at[segment] : self._ids_at[segment + 1]]:
             if not is_visible[token]:
-                new += weight[token]
+                new_weight += weight[token]
                 used_count += is_used[token]
-        return (
-            float(self._gain_factors[segment]) * (1 + used_count) * (1 + new) ** 0.8 if new else 0.0
-        )
+        if not new_weight:
+            return 0.0
+        factor = float(self._gain_factors[segment])
+        return float(factor * (1 + used_count) * (1 + new_weight) ** 0.8)
 
     def _tokens(self, segment: int) -> int:
-        """Return the tokens that a segment adds to its result's excerpt, with gaps.
+        """Return the tokens that a segment adds to its result's excerpt, gaps included.
 
-        A segment that joins two others removes the gap between them. The first segment that is
-        added brings the call, the message and the mark.
+        For the first segment that is added, these include the call, the message and the mark. If a
+        segment fills the space between two others, their gap is removed.
         """
         result = int(self._tracking.segment_result.values[segment])
         segments = self._builder.segments.get(result, ())
         is_first = segment == self._first_segment[result]
         is_last = segment + 1 == self._first_segment[result + 1]
-        gap_count = 0 if is_first or segment - 1 in segments else 1
-        gap_count += 0 if is_last or segment + 1 in segments else 1
+        has_gap_before = not is_first and segment - 1 not in segments
+        has_gap_after = not is_last and segment + 1 not in segments
+        gap_count = int(has_gap_before) + int(has_gap_after)
         tokens = int(self._tracking.segment_tokens.values[segment])
-        if segments:  # the segment is inside a gap that is counted already
+        if segments:  # the segment was in a gap, which is counted already
             return tokens + self._gap_tokens * (gap_count - 1)
         mark = mark_tokens(self._builder.context.view, result)
         call_tokens = self._builder.call_tokens[result]
@@ -308,14 +311,15 @@ class ExcerptBuilder:
 
 
 def _largest_first(gains: Floats) -> Iterator[tuple[float, int]]:
-    """Yield the gains above 0 and their indexes, the largest first, and then -1 and -1 as the end.
+    """Yield each gain above 0 with its index, the largest gain first. Yield (-1.0, -1) at the end.
 
-    Of equal gains the first comes first. Usually few gains are read, so the largest are sorted
-    first and the others only if they are needed.
+    Of equal gains, the one with the lowest index comes first. Usually few gains are read, so only
+    the largest are sorted at once, and the others when they are needed.
     """
     indexes = np.flatnonzero(gains)
-    has_many = len(indexes) > SORTED_FIRST
-    threshold = np.partition(gains[indexes], -SORTED_FIRST)[-SORTED_FIRST] if has_many else 0.0
+    threshold = 0.0
+    if len(indexes) > SORTED_FIRST:
+        threshold = np.partition(gains[indexes], -SORTED_FIRST)[-SORTED_FIRST]
     is_large = gains[indexes] >= threshold
     for group in (indexes[is_large], indexes[~is_large]):
         order = group[np.argsort(-gains[group], kind="stable")]
@@ -324,5 +328,9 @@ def _largest_first(gains: Floats) -> Iterator[tuple[float, int]]:
 
 
 def _sums_between(bounds: Ints, numbers: NDArray[Any]) -> NDArray[Any]:
-    """Return the sum of the numbers between each two bounds. The first bound is at number 0."""
-    return np.diff(np.concatenate(([0], np.cumsum(numbers)))[bounds - bounds[0]])
+    """Return the sum of the numbers between each bound and the next one.
+
+    `numbers` begins at the first bound.
+    """
+    sums = np.concatenate(([0], np.cumsum(numbers)))  # of the numbers before each index
+    return np.diff(sums[bounds - bounds[0]])

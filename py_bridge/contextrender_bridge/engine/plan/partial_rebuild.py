@@ -1,6 +1,6 @@
-"""Partial rebuild: the beginning of the last prompt stays, and the rest is selected again.
+"""Partial rebuild: the beginning of the last prompt stays the same, the rest is selected again.
 
-A provider has cached the beginning. It stays if the prompt is nearly as good as after a full
+The provider has cached the beginning. It stays if the prompt is then nearly as good as after a full
 rebuild. (docs/policies.md, contextrender_cache_aware)
 """
 
@@ -19,27 +19,32 @@ from contextrender_bridge.engine.plan.selection import Selection
 from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 
 MAX_LOSS: Final = 0.1
-"""The share of a full rebuild's worth that a partial rebuild may lose."""
+"""A partial rebuild may have a total worth (`worth_of`) that is lower by this share."""
 
 EXCERPT_WORTH: Final = 0.75
-"""The worth of an excerpt, as a share of the complete result's."""
+"""The worth of an excerpt, as a share of the worth of the complete result."""
 
 EVERY_CUT: Final = 4
-"""The latest cuts are tried one by one, then every second, fourth, eighth and so on."""
+"""The number of latest cuts that are all tried. Then every second, fourth, eighth and so on is."""
 
 COMPLETE_SHARE: Final = 0.3
-"""The share of the tokens for complete results in a prompt that will be repeated, where a few lines
-of many results are better than a few complete results."""
+"""The share of the selected tokens for complete results, in a prompt that will be repeated.
+
+There, a few lines of many results are more useful than a few complete results.
+"""
 
 NO_CUT: Final = -1
 
 Cut = tuple[int, list[int]]
-"""The position of a message in the last prompt, and the results of the prompt up to it."""
+"""The position of an assistant message, and the results of the last prompt up to its own results.
+
+The prompt up to there may stay the same.
+"""
 
 
 @dataclass(slots=True, frozen=True)
 class PartialRebuild:
-    """A rebuilt selection, and the position up to which the last prompt stays the same."""
+    """A rebuilt selection, and the message up to whose results the last prompt stays the same."""
 
     builder: SelectionBuilder
     cut: int = NO_CUT
@@ -52,30 +57,29 @@ def rebuild_partially(
     scores: Scores,
     share: float,
 ) -> PartialRebuild | None:
-    """Return the rebuild from the latest cut at which it is nearly as good as the full rebuild.
+    """Return the partial rebuild from the latest cut with which it is good enough, or None.
 
-    The prompt up to a cut stays the same, and the rest is selected again by the `scores`.
-    `share` is the share of the free tokens that the selected results may use beside the newest
-    ones, and that the results up to the cut may have had. A rebuild is good enough if its results
-    have most of the full rebuild's worth, and if it shows the newest and pinned results as well.
-    Return None if no cut that is tried (`cuts_to_try`) is good enough.
+    It is good enough if its results have nearly the total worth of the full rebuild's, and if it
+    shows the newest and pinned results as well. `share` is the share of the free tokens that the
+    selected results may use, besides the newest ones. The results up to a cut may not use more
+    either.
     """
     worth_of_results = worth_of(context)
     min_worth = (1 - MAX_LOSS) * _total_worth(full_rebuild, worth_of_results)
     cuts = _cuts(context, previous, share * max(0, full_rebuild.free_tokens))
     for cut, results in cuts_to_try(cuts):
         builder = SelectionBuilder.from_previous(context, previous, results)
-        # Showing a result before the cut that was omitted would change the prompt there.
+        # A result before the cut that was omitted stays omitted: it would change the prompt there.
         _exclude_results_before(cut, builder, first_new(context, previous))
         select_few(builder, scores, share)
-        is_good = _total_worth(builder, worth_of_results) >= min_worth
-        if is_good and _shows_required_results(builder, full_rebuild):
+        has_enough_worth = _total_worth(builder, worth_of_results) >= min_worth
+        if has_enough_worth and _shows_required_results(builder, full_rebuild):
             return PartialRebuild(builder, cut)
     return None
 
 
 def select_few(builder: SelectionBuilder, scores: Scores, share: float) -> None:
-    """Select results within `share` of the free tokens, so that later calls can append results."""
+    """Select results within `share` of the free tokens. Later calls append results to them."""
     max_excerpt = max_new_excerpt(builder.context.view)
     select_results(
         builder, scores, share=share, max_excerpt=max_excerpt, complete_share=COMPLETE_SHARE
@@ -83,24 +87,23 @@ def select_few(builder: SelectionBuilder, scores: Scores, share: float) -> None:
 
 
 def cuts_to_try(cuts: Iterable[Cut]) -> Iterator[Cut]:
-    """Yield the first `EVERY_CUT` cuts, then every second, fourth, eighth and so on.
+    """Yield the first `EVERY_CUT` cuts, and then cuts at distances of 2, 4, 8 and so on.
 
     Of n cuts, at most `EVERY_CUT` + log2(n) are tried.
     """
-    next_number, step = 0, 1
+    next_number, distance = 0, 1
     for number, cut in enumerate(cuts):
         if number == next_number:
             yield cut
             if number >= EVERY_CUT - 1:
-                step *= 2
-            next_number += step
+                distance *= 2
+            next_number += distance
 
 
 def _cuts(context: CallContext, previous: Selection, token_limit: float) -> Iterator[Cut]:
-    """Yield the cuts of the last prompt, from its end, whose results are within the limit.
+    """Yield the cuts of the last prompt whose results are within the limit, the latest first.
 
-    A cut is after an assistant message and its results. The newest results are in none, as they are
-    always selected again.
+    The newest results are always selected again, so they are before no cut.
     """
     call_message, newest = context.view.history.results.call_message, {*context.newest}
     results = [r for r in results_before(context, previous) if r not in newest]
@@ -111,6 +114,7 @@ def _cuts(context: CallContext, previous: Selection, token_limit: float) -> Iter
         cut = call_message[results[-1]]
         if total_cost <= token_limit:
             yield cut, list(results)
+        # The next cut is before the message with the calls of these results.
         while results and call_message[results[-1]] == cut:
             results.pop()
             total_cost -= costs.pop()
@@ -124,7 +128,10 @@ def _cost(context: CallContext, previous: Selection, result: int) -> int:
 
 
 def _exclude_results_before(cut: int, builder: SelectionBuilder, first_new_result: int) -> None:
-    """Make results with a call up to the message `cut` unavailable. New results stay available."""
+    """Make earlier results unavailable whose calls are in messages up to `cut`.
+
+    New results stay available. The first of them is `first_new_result`.
+    """
     call_message = builder.context.view.history.results.call_message[:first_new_result]
     builder.available[:first_new_result] &= np.array(call_message, np.int64) > cut
 

@@ -44,14 +44,14 @@ class RelevanceOf(Protocol):
 class PolicyInput:
     """A history before one model call, with all that a policy may read.
 
-    - `relevance_of()` returns every result's cosine to the query. Only policies that rank by it
-      call it, once.
+    - `relevance_of()` returns every result's cosine to the query. Only policies that rank results
+      by relevance call it, once per model call.
     - `originals_of` reads messages that are not in memory.
-    - `pins` says which results are in every prompt.
-    - `budget` is in tokens. For a policy that sets the budget of each call itself, it is the upper
-      limit, and the budget begins with `start_budget` tokens. For other policies that is 0.
-    - `previous` is the selection of the last answered call, if that is known. If `select_answered`
-      is true, the selections of calls that were answered since then are computed first.
+    - `pins` names the results that must be in every prompt.
+    - `budget` is in tokens. For a policy with an automatic budget, it is the upper limit, and the
+      first call has `start_budget` tokens. For other policies, `start_budget` is 0.
+    - `previous` is the selection of the last answered call whose selection is known. If
+      `select_answered` is true, the selections of later answered calls are computed first.
     """
 
     history: History
@@ -154,7 +154,7 @@ class PolicyInput:
 
     @cached_property
     def eligible(self) -> NDArray[np.bool_]:
-        """Says of each result whether it may be shown: it has a call, and its turn is shown."""
+        """For each result, whether it may be shown: it has a call, and its turn is not dropped."""
         results = self.history.results
         has_call: NDArray[np.bool_] = np.asarray(results.call_event, dtype=np.int64) != NO_CALL
         if self.retained_text.dropped_turns:
@@ -164,12 +164,12 @@ class PolicyInput:
 
     @cached_property
     def oversized(self) -> NDArray[np.bool_]:
-        """Says of each result whether it is larger than the budget."""
+        """For each result, whether it exceeds the budget together with its call."""
         return self.costs > self.budget
 
     @property
     def substitute_limit(self) -> int:
-        """The most tokens of an oversized result's substitute, 0 if it gets none."""
+        """The most tokens of an oversized result's substitute; 0 if no substitute is shown."""
         share = self.parameters.oversized_share
         return max(SMALLEST_SUBSTITUTE, int(self.budget * share)) if share else 0
 

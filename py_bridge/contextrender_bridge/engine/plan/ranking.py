@@ -26,9 +26,9 @@ _DECIMALS = 6
 
 @dataclass(slots=True, frozen=True)
 class Greedy:
-    """A greedy selection: the results in the order selected, their tokens, and the last scores.
+    """A greedy selection: the results in the order selected, and the sum of their tokens.
 
-    `scores` has the last score of every candidate, whether it was selected or not.
+    `scores` has the last computed score of every candidate, whether it was selected or not.
     """
 
     selected: list[int]
@@ -37,14 +37,14 @@ class Greedy:
 
 
 def cosines(rows: Vector, vector: Vector) -> Floats:
-    """Return the cosines of unit rows (n, d) with one unit vector (d,), to 6 decimals.
+    """Return the cosines of unit rows (n, d) with one unit vector (d,), to `_DECIMALS` decimals.
 
-    All rows are summed in the same order, so equal texts have exactly equal cosines; BLAS (`@`)
-    does not promise that. Rounding removes the remaining differences between machines. Vectors of
-    another width than the rows' have cosine 0.
+    If the vector has another dimension than the rows, return 0 for each row.
     """
     if rows.shape[1] != vector.shape[0]:
         return np.zeros(len(rows))
+    # `einsum` adds up all rows in the same order, so equal rows have exactly equal cosines. BLAS
+    # (`@`) does not promise that. Rounding removes the differences between machines.
     exact: Vector = np.einsum("ij,j->i", rows, vector)
     return np.round(exact.astype(np.float64), _DECIMALS)
 
@@ -61,12 +61,12 @@ def select_greedily(
     cosines_to: Callable[[int], Floats],
     redundancy_penalty: float,
 ) -> Greedy:
-    """Select the result with the highest `U - penalty * redundancy`, again and again.
+    """Select the result with the highest score, again and again, while one fits `free` tokens.
 
-    The selection ends when no other result fits `free` tokens. `scores` are U (n,), and `tokens`
-    the costs (n,). `cosines_to(i)` returns every result's cosine to result i (n,). The redundancy
-    of a result is its highest cosine to a selected one, at least 0. There is no minimum score.
-    Results that do not fit are skipped. Of equal scores the older result is selected.
+    The score of a result is its entry of `scores` less `redundancy_penalty` times its redundancy.
+    The redundancy is the highest cosine of the result to a selected one, or 0 if that is larger. Of
+    equal scores, the older result is selected. `tokens` has the cost of each result.
+    `cosines_to(i)` returns the cosine of every result to result i.
     """
     redundancy = np.zeros(len(scores))
     current_scores = scores.astype(np.float64)
@@ -97,9 +97,13 @@ TASK_CHARACTERS = 2_000
 class Relevance:
     """A function that computes every result's relevance, and embeds results without a vector.
 
-    After a call, `new_vectors` has the computed vectors, which are also in the history's table as
-    unsaved. `embedded` is true if the embedder returned vectors; otherwise `warning` is set and
-    every relevance is 0. `embedded_tokens` estimates the tokens that this request embedded.
+    These fields are set by a call of the function:
+
+    - `new_vectors` has the computed vectors of results. They are also added to the history's table
+      of vectors, as unsaved.
+    - `embedded` is true if the embedder returned vectors. Otherwise `warning` has the reason, and
+      every relevance is 0.
+    - `embedded_tokens` is about the number of embedded tokens.
     """
 
     history: History
@@ -114,8 +118,8 @@ class Relevance:
     def __call__(self, task_share: float | None = None) -> Floats:
         """Return the relevance of every result, shape (n,): its cosine to the query, at least 0.
 
-        `task_share` overrides the weight of the task, which is the first user message, in the
-        query. The other part is the latest user and assistant messages (docs/method.md, Relevance).
+        The query consists of the task, which is the first user message, and of the latest user and
+        assistant messages (docs/method.md, Relevance). `task_share` overrides the task's weight.
         """
         share = self.task_share if task_share is None else task_share
         result_count = len(self.history.results.message)
@@ -128,10 +132,10 @@ class Relevance:
         return np.maximum(cosines(self.history.vectors.matrix(result_count), query), 0.0)
 
     def _embed_missing(self, result_count: int) -> tuple[Vector, Vector]:
-        """Return the vectors of the task and of the latest messages.
+        """Embed the latest messages, and add the missing vectors to the history's table.
 
-        One request embeds the latest messages, and the task and the results that have no vector
-        yet. The new vectors are put into the history's table.
+        These are the vectors of results, and of the task. Return the vectors of the task and of the
+        latest messages. All are embedded with one request.
         """
         history, table, embedder = self.history, self.history.vectors, self.embedder()
         table.use_model(embedder.name)
@@ -141,11 +145,13 @@ class Relevance:
         task_vector = table.task if history.first_user >= 0 else None
         task_text = self._text(history.first_user) if task_vector is None else ""
         task_texts = [task_text[:TASK_CHARACTERS]] if task_vector is None else []
+
         texts = [self._latest_text(), *task_texts, *cut_texts]
         vectors, is_first_request = embed_once(embedder, texts)
         self.embedded = True
-        if is_first_request:  # others that wait for the same vectors cost no tokens
+        if is_first_request:  # a request that waits for another one's vectors costs no tokens
             self.embedded_tokens += self._tokens(new_results, result_texts, task_text)
+
         latest_vector, result_vectors = vectors[0], vectors[1 + len(task_texts) :]
         if task_vector is None:
             task_vector = vectors[1].copy()  # a view would keep all vectors in memory
@@ -158,7 +164,10 @@ class Relevance:
         return task_vector, latest_vector
 
     def _tokens(self, results: Sequence[int], texts: Sequence[str], task: str) -> int:
-        """Return about how many tokens were embedded: the latest messages, the task, results."""
+        """Estimate the embedded tokens: of the latest messages, of the task and of the results.
+
+        `texts` are the full texts of the results. `task` is empty if it was embedded before.
+        """
         history = self.history
         latest = {history.last_user, history.last_assistant} - {-1}
         total = sum(history.text_tokens[message] for message in latest)
@@ -174,12 +183,12 @@ class Relevance:
         return "\n".join(text for text in map(self._text, latest) if text)
 
     def _text(self, message: int) -> str:
-        """Return the text of the message at this position, nothing for -1."""
+        """Return the text of the message at this position, or an empty text for -1."""
         return self.text_of(message) if message >= 0 else ""
 
 
 def _tokens_of_part(tokens: int, text: str, characters: int) -> int:
-    """Estimate how many of a text's tokens its first `characters` have."""
+    """Estimate the tokens of a text's first `characters` characters. `tokens` is its full size."""
     return round(tokens * min(1.0, characters / max(len(text), 1)))
 
 

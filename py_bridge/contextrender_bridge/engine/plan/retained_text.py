@@ -27,15 +27,16 @@ def retain_text(
     """Return the text of a prompt within `budget` tokens (docs/method.md, Retained text).
 
     Whole turns are dropped, the oldest first, until the text fits. The first user message and the
-    last turn are never dropped; if they alone are larger than the budget, they are cut.
-    `text_of(message)` reads a text.
+    last turn are never dropped. If they exceed the budget, they are cut. `text_of(message)` reads a
+    text.
     """
+    # The system prompt and the current user message are always shown, and use no budget.
     unbudgeted = unbudgeted_messages(history, len(history))
-    tokens = history.text_tokens
+    tokens = history.text_tokens  # 0 for results
     total = sum(tokens) - sum(tokens[position] for position in unbudgeted)
     if total <= budget:
         return TextSelection()
-    dropped: list[int] = []
+    dropped: list[int] = []  # the positions of texts; results are dropped with their turn
     dropped_turns: list[int] = []
     for turn, positions in sorted(_droppable_by_turn(history, unbudgeted).items()):
         if total <= budget:
@@ -45,8 +46,8 @@ def retain_text(
         dropped_turns.append(turn)
     cut: dict[int, Substitute] = {}
     if total > budget:
-        omitted = unbudgeted.union(dropped)
-        sizes = {p: size for p, size in enumerate(tokens) if size and p not in omitted}
+        not_to_cut = unbudgeted.union(dropped)
+        sizes = {p: size for p, size in enumerate(tokens) if size and p not in not_to_cut}
         cut = excerpts_of(sizes, budget, text_of, counter)
     return TextSelection(tuple(sorted(dropped)), cut, tuple(dropped_turns))
 
@@ -64,11 +65,11 @@ def _droppable_by_turn(history: History, unbudgeted: Collection[int]) -> dict[in
 def excerpts_of(
     sizes: Mapping[int, int], budget: int, text_of: TextOf, counter: TokenCounter
 ) -> dict[int, Substitute]:
-    """Return excerpts of the texts that are above their equal share of the budget, by position.
+    """Return excerpts of the texts that exceed an equal share of the budget, by position.
 
-    `sizes` has the tokens of each text, by position. The smallest texts come first, so that what
-    they do not use raises the share of the larger ones.
+    `sizes` has the tokens of each text, by position.
     """
+    # The smallest texts come first: the larger ones share the tokens that these do not use.
     excerpts: dict[int, Substitute] = {}
     remaining_tokens = budget
     smallest_first = sorted(sizes, key=lambda position: (sizes[position], -position))
@@ -84,5 +85,5 @@ def excerpts_of(
 
 
 def to_substitute(text: str, counter: TokenCounter) -> Substitute:
-    """Return the substitute with a text. An empty one has no tokens, as it has no message."""
+    """Return a substitute with this text. An empty text has no message, so it costs no tokens."""
     return Substitute(text, counter.text(text) + MESSAGE_OVERHEAD) if text else NO_SUBSTITUTE

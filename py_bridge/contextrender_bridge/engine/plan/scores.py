@@ -1,7 +1,7 @@
-"""Scores of results and of segments: their expected use for their size in tokens.
+"""Scores of results and of segments: how often they will be used, in relation to their size.
 
-docs/policies.md has the formulas (Result score, Segment score). They were fitted on recorded
-sessions. A result owns a tracked token if it is the first result with it.
+docs/policies.md has the formulas (Result score, Segment score). Their exponents were fitted on
+recorded sessions.
 """
 
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from contextrender_bridge.engine.plan.call_context import CallContext, Ints
 from contextrender_bridge.engine.plan.ranking import Floats
 
 MIN_COST: Final = 30
-"""The tokens that a smaller result counts as in its result score."""
+"""The result score of a smaller result is computed as if it had this number of tokens."""
 
 LOG_ODDS: Final = -2.73
-"""The logarithm of the factor that makes `worth_of` the odds of a use."""
+"""The logarithm of a factor. `worth_of` times this factor is the odds that a result is used."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Scores:
 
     @cached_property
     def best_first(self) -> list[int]:
-        """The results by result score, the best first, the older first if equal."""
+        """The results by result score, the best first. Of equal scores, the older comes first."""
         results: list[int] = np.argsort(-self.result_scores, kind="stable").tolist()
         return results
 
@@ -44,16 +44,16 @@ class Scores:
     def segment_factors(self) -> Floats:
         """The part of each segment's score that does not depend on the rest of the prompt.
 
-        The other factors are (1+used) and (1+new)^0.8, where new and used are the tokens of the
-        segment that are not visible yet, and those of them that a turn has used (docs/policies.md,
-        Segment score, with exponents that were fitted on recorded sessions).
+        The other part depends on which tokens are visible already (docs/policies.md, Segment
+        score).
         """
         tracking = self.context.tracking
         odds = np.exp(LOG_ODDS) * worth_of(self.context)
         segment_counts = np.diff(tracking.first_segment.values)
         result_factor = (odds / segment_counts) ** 0.4
         overlap_factor = (1 + self.overlap_latest) * (1 + self.overlap_task)
-        overlapping = np.flatnonzero(overlap_factor != 1)  # few segments, and powers are slow
+        # Most segments have no overlap, so their factor stays 1. Powers are slow to compute.
+        overlapping = np.flatnonzero(overlap_factor != 1)
         overlap_factor[overlapping] **= 0.3
         base = result_factor[tracking.segment_result.values] * overlap_factor
         factors: Floats = base / (tracking.segment_tokens.values + 4)
@@ -61,10 +61,7 @@ class Scores:
 
     @cached_property
     def token_weights(self) -> Floats:
-        """The weight of each tracked token: how often tokens of its kind were used.
-
-        docs/policies.md (Weights) has the formula.
-        """
+        """The weight of each tracked token, from how often tokens of its kind were used."""
         return self.context.tracking.token_kinds.weights(self.context.tracking.is_used.values)
 
     @cached_property
@@ -75,21 +72,18 @@ class Scores:
 
     @cached_property
     def segment_tokens_used(self) -> NDArray[np.bool_]:
-        """Says whether a turn used each token of the segments, in the order of `segment_ids`."""
+        """For each token of the segments, whether a turn used it, in the order of `segment_ids`."""
         tracking = self.context.tracking
         is_used: NDArray[np.bool_] = tracking.is_used.values[tracking.segment_ids.values]
         return is_used
 
 
 def scores_of(context: CallContext) -> Scores:
-    """Return the scores for a call, as docs/policies.md defines them.
-
-    The exponents were fitted on recorded sessions. A word of both latest messages counts once in a
-    segment's overlap with them.
-    """
+    """Return the scores for a call, as docs/policies.md defines them."""
     tracking = context.tracking
     bm25_answer, overlap_answer = tracking.word_index.match(tracking.answer_words)
     bm25_task, overlap_task = tracking.word_index.match(tracking.task_words)
+    # A word that is in both of the latest messages counts once in a segment's overlap with them.
     answer_words = set(tracking.answer_words)
     other_user_words = tuple(word for word in tracking.user_words if word not in answer_words)
     _, overlap_user = tracking.word_index.match(other_user_words)
@@ -103,11 +97,11 @@ def scores_of(context: CallContext) -> Scores:
 
 
 def worth_of(context: CallContext) -> Floats:
-    """Return each result's odds of being used again, up to a factor that all results share.
+    """Return a number for each result that is proportional to the odds that it is used again.
 
-    They rise with the number of tracked tokens that the result owns and of the turns that used it,
-    and fall with the turns since its last use (docs/policies.md, Segment score). The exponents were
-    fitted on recorded sessions.
+    The odds rise with the number of tracked tokens that the result owns (that are in no earlier
+    result), and with the number of turns that used it. They fall with the turns since its last use
+    (docs/policies.md, Segment score).
     """
     tracking = context.tracking
     worth: Floats = (
@@ -119,6 +113,9 @@ def worth_of(context: CallContext) -> Floats:
 
 
 def turns_since_use(context: CallContext) -> Ints:
-    """Return the turns since each result was last used, or since its own turn; at least 1."""
+    """Return the number of turns since each result was last used, at least 1.
+
+    For a result that was never used, these are the turns since its own turn.
+    """
     turns: Ints = np.maximum(context.turn - context.tracking.last_use_turns.values, 1)
     return turns

@@ -22,8 +22,8 @@ Ranges = tuple[int, ...]
 class Substitute:
     """A text shown instead of a message's text, a result or a call's arguments.
 
-    `tokens` is the size of the message or call with it. `ranges` are the characters of the original
-    text that it has, if that is known.
+    `tokens` is the size of the message or call that shows this text. `ranges` are the ranges of the
+    original text that it contains, if they are known.
     """
 
     text: str
@@ -66,9 +66,11 @@ class RestoredText:
 
 @dataclass(slots=True, frozen=True)
 class TextSelection:
-    """The texts of messages in a prompt: all but the `dropped` ones; `cut` ones as substitutes.
+    """The texts of messages that a prompt shows.
 
-    `dropped_turns` are the turns that were dropped with all their texts, calls and results.
+    The texts of `dropped` messages are omitted. `cut` has the substitutes that are shown instead of
+    texts. All other texts are complete. `dropped_turns` are the turns of which all texts, calls and
+    results are dropped.
     """
 
     dropped: tuple[int, ...] = ()
@@ -76,7 +78,7 @@ class TextSelection:
     dropped_turns: tuple[int, ...] = field(default=(), compare=False)
 
     def completed_since(self, before: TextSelection) -> set[int]:
-        """Return the messages whose text is complete here but was not in the selection `before`."""
+        """Return the messages whose text is complete now, and was not in the selection `before`."""
         return {*before.dropped, *before.cut} - {*self.dropped, *self.cut}
 
 
@@ -87,8 +89,8 @@ ALL_TEXT: Final = TextSelection()
 class ScoreTable:
     """The scores of each result: its relevance, its usefulness, and the score that it ranks by.
 
-    `relevance` is None if the policy does not embed. The scores of a policy that ranks by one
-    measure alone are the same array.
+    `relevance` is None if the policy does not embed. If a policy ranks by one measure alone, its
+    fields are the same array.
     """
 
     relevance: Floats | None
@@ -102,9 +104,11 @@ class ScoreTable:
 
 
 class RenderedMessage(NamedTuple):
-    """One message of a prompt: the calls that it keeps, and the substitute for its text, if any.
+    """One message of a prompt.
 
-    `arguments` has the number and the cut arguments of each cut call, in order.
+    `message` is its position in the history. `calls` are the numbers of the calls that are shown.
+    `text` is the substitute for its text, or None if the text is complete. `arguments` has the
+    number and the cut arguments of each cut call. All are in order.
     """
 
     message: int
@@ -117,11 +121,14 @@ class RenderedMessage(NamedTuple):
 class Changes:
     """The changes of a prompt since the call before it, by event number.
 
-    An event is a message's text, a call's arguments or a result. `complete` events are shown in
-    full, `excerpts` by a substitute, `dropped` ones not at all. `restored` has the texts that are
-    shown again after a result, by that result's event; a later change of the result removes the
-    text. `next_excerpts` has the excerpts that the next call shows instead of some of the events
-    among `complete` and `excerpts`, which this call alone shows at greater length.
+    An event is a message's text, a call's arguments or a result.
+
+    - `complete` events are now shown in full, `excerpts` by these substitutes, `dropped` ones not
+      at all.
+    - `restored` has the texts that are shown again after results, by the event of this result. A
+      later change of this result removes the text.
+    - `next_excerpts` has the shorter excerpts that the next call will show of some events among
+      `complete` and `excerpts`.
     """
 
     complete: frozenset[int] = frozenset()
@@ -140,23 +147,24 @@ class Selection:
     - `text` has the texts of messages.
     - `complete` has the results that are shown complete, by number; `excerpts` has the substitutes
       of others. Results in neither are omitted.
-    - `restored` has the texts that are shown again after complete results, by these results.
-      `arguments` has the cut arguments of calls, by the calls' results.
-    - `next_excerpts` has the excerpts that the next call shows instead of results that this call
-      shows at greater length (`as_continued`).
+    - `restored` has the texts of other results that are shown again after a complete result, by the
+      number of the complete result. `arguments` has the cut arguments of calls, by the calls'
+      results.
+    - `next_excerpts` has excerpts of results that only this call shows at greater length. The next
+      call will show the excerpts (`as_continued`).
 
     The data that the next call needs:
 
     - `is_over` is true if this prompt or an earlier one omitted anything.
     - `rebuilt` is the number of messages when the prompt was last rebuilt.
     - `breakpoints` are the cache breakpoints, as positions of messages.
-    - `budget` is the call's own in tokens, 0 if it is that of the settings.
+    - `budget` is this call's automatic budget in tokens, 0 if the budget is not automatic.
 
     The data that only a new selection has, because it is not stored:
 
     - `follows_miss` is true if the turn before had a miss.
     - `order` has the results in the order in which they were selected.
-    - `limits` has the most tokens of substitutes that are still to be written.
+    - `limits` has results whose substitute is still to be written, with its most tokens.
     - `scores` and `reasons` explain the selection.
     """
 
@@ -194,11 +202,11 @@ class Selection:
 
     @property
     def partial(self) -> frozenset[int]:
-        """The results shown in part, at their own position or after another."""
+        """The results shown in part, at their own position or after another result."""
         return frozenset(self.excerpts) | self.restored_results - frozenset(self.complete)
 
     def as_continued(self) -> Selection:
-        """Return the selection that the next call continues, with the `next_excerpts` applied."""
+        """Return the selection that the next call continues: it shows the `next_excerpts`."""
         if not self.next_excerpts:
             return self
         return replace(
@@ -218,85 +226,87 @@ class Selection:
         return 300 + text_bytes + 40 * (len(self.complete) + len(self.text.dropped))
 
     def differing_results(self, other: Selection) -> set[int]:
-        """Return the results that the two selections do not show in the same way."""
-        return {*self.complete} ^ {*other.complete} | (self.partial ^ other.partial)
+        """Return the results that are complete in only one selection, or partial in only one."""
+        return ({*self.complete} ^ {*other.complete}) | (self.partial ^ other.partial)
 
     def changes_since(self, previous: Selection | None, history: History) -> Changes:
-        """Return the changes since the `previous` prompt of the branch; without it, all events.
+        """Return the changes since the `previous` prompt of the branch.
 
-        Changes of results, of messages' texts and of calls' arguments are found separately, and
-        returned together by their events.
+        Without a previous prompt, return everything that this prompt shows.
         """
         before = NOTHING_SHOWN if previous is None else previous
-        events = history.results.event
+        results = self._result_changes(before, history.results.event)
+        texts = self._text_changes(before, history.first_events)
+        calls = self._call_changes(before, history.results.call_event)
+        return Changes(
+            complete=results.complete | texts.complete | calls.complete,
+            excerpts={**results.excerpts, **texts.excerpts, **calls.excerpts},
+            dropped=results.dropped | texts.dropped | calls.dropped,
+            restored=results.restored,
+            next_excerpts=results.next_excerpts,
+        )
 
-        complete, excerpts = self._newly_complete(before), self._new_excerpts(before)
+    def _result_changes(self, before: Selection, events: Sequence[int]) -> Changes:
+        """Return the changes of results. `events` has the event number of each result."""
+        # What one of the two calls shows in that call alone is stored again.
+        shown_once = {*self.next_excerpts, *before.next_excerpts}
+        # If another text is shown again after a result, or none any more, the result is stored
+        # again, which removes the earlier text.
+        text_changed = self._differing_restored(before) & before.restored.keys()
+        complete = {*self.complete}
+        newly_complete = complete - {*before.complete}
+        newly_complete |= complete & (text_changed | shown_once)
         visible = self.shown_results | self.restored_results
         dropped = (before.shown_results - self.shown_results) | (before.restored_results - visible)
-        # A stored change of a result removes the text after it, so that is stored again, too.
-        restored = {
-            events[result]: text
-            for result, text in self.restored.items()
-            if result in complete or before.restored.get(result) != text
-        }
-
-        complete_texts, excerpt_texts, dropped_texts = self._text_changes(before, history)
-        complete_calls = self._uncut_calls(before, history)
-        excerpt_calls = self._cut_calls(before, history)
-        dropped_calls = self._dropped_calls(before, history)
         return Changes(
-            complete=complete_texts.union(complete_calls, (events[r] for r in complete)),
-            excerpts={events[r]: excerpt for r, excerpt in excerpts.items()}
-            | excerpt_texts
-            | excerpt_calls,
-            dropped=dropped_texts.union(dropped_calls, (events[r] for r in dropped)),
-            restored=restored,
+            complete=frozenset(events[result] for result in newly_complete),
+            excerpts={
+                events[result]: excerpt
+                for result, excerpt in self.excerpts.items()
+                if result in shown_once or before.excerpts.get(result) != excerpt
+            },
+            dropped=frozenset(events[result] for result in dropped),
+            restored={
+                events[result]: text
+                for result, text in self.restored.items()
+                if result in newly_complete or before.restored.get(result) != text
+            },
             next_excerpts={events[r]: excerpt for r, excerpt in self.next_excerpts.items()},
         )
 
-    def _newly_complete(self, before: Selection) -> set[int]:
-        """Return the complete results that need an edge, as they are not shown as `before`.
+    def _text_changes(self, before: Selection, events: Sequence[int]) -> Changes:
+        """Return the changes of messages' texts. `events` has the first event of each message."""
+        text, text_before = self.text, before.text
+        dropped = {*text.dropped} - {*text_before.dropped}
+        return Changes(
+            complete=frozenset(events[message] for message in text.completed_since(text_before)),
+            excerpts={
+                events[message]: substitute
+                for message, substitute in text.cut.items()
+                if text_before.cut.get(message) != substitute
+            },
+            dropped=frozenset(events[message] for message in dropped),
+        )
 
-        They were not complete before, or another text was shown again after them, or one of the two
-        calls shows them complete in that call alone (`next_excerpts`).
+    def _call_changes(self, before: Selection, events: Sequence[int]) -> Changes:
+        """Return the changes of calls' arguments. `events` has the call's event of each result.
+
+        A call is shown and dropped with its result, so only cut arguments need to be stored.
         """
-        complete = {*self.complete}
-        was_complete = {*before.complete}
-        text_changed = self._differing_restored(before) & before.restored.keys()
-        complete_once = {*self.next_excerpts, *before.next_excerpts}
-        return (complete - was_complete) | (complete & (text_changed | complete_once))
-
-    def _new_excerpts(self, before: Selection) -> dict[int, Substitute]:
-        """Return the excerpts that need an edge, by result.
-
-        They were not the same `before`, or one of the two calls shows another excerpt in that call
-        alone (`next_excerpts`).
-        """
-        shown_once = {*self.next_excerpts, *before.next_excerpts}
-        return {
-            result: excerpt
-            for result, excerpt in self.excerpts.items()
-            if result in shown_once or before.excerpts.get(result) != excerpt
-        }
-
-    def _text_changes(
-        self, before: Selection, history: History
-    ) -> tuple[frozenset[int], dict[int, Substitute], frozenset[int]]:
-        """Return the events of texts that became complete, were cut and were dropped."""
-        events, text, text_before = history.first_events, self.text, before.text
-        cut_now = {
-            events[message]: substitute
-            for message, substitute in text.cut.items()
-            if text_before.cut.get(message) != substitute
-        }
-        return (
-            frozenset(events[message] for message in text.completed_since(text_before)),
-            cut_now,
-            frozenset(events[message] for message in {*text.dropped} - {*text_before.dropped}),
+        uncut = (before.arguments.keys() - self.arguments.keys()) & self.shown_results
+        dropped = before.arguments.keys() - self.shown_results
+        return Changes(
+            complete=frozenset(events[result] for result in uncut),
+            excerpts={
+                events[result]: arguments
+                for result, arguments in self.arguments.items()
+                if before.arguments.get(result) != arguments or result not in before.shown_results
+            },
+            dropped=frozenset(events[result] for result in dropped),
         )
 
     def in_full(self, history: History) -> Selection:
-        """Return the selection of a call that was sent the full history instead."""
+        """Return the selection of the full history, with the state that the next call needs."""
         selection = select_full_history(history, self.messages)
         return replace(selection, is_over=self.is_over, budget=self.budget)
 
@@ -329,30 +339,8 @@ class Selection:
         return total
 
     def _differing_restored(self, other: Selection) -> set[int]:
-        """Return the results after which the two selections show different texts again."""
+        """Return the results after which the two selections show different restored texts."""
         return _differing_keys(self.restored, other.restored)
-
-    def _uncut_calls(self, before: Selection, history: History) -> frozenset[int]:
-        """Return the events of shown calls whose arguments were cut and are complete now."""
-        complete = (before.arguments.keys() - self.arguments.keys()) & self.shown_results
-        return frozenset(history.results.call_event[result] for result in complete)
-
-    def _dropped_calls(self, before: Selection, history: History) -> frozenset[int]:
-        """Return the events of calls that were cut and are dropped with their results."""
-        calls = history.results.call_event
-        return frozenset(calls[result] for result in before.arguments.keys() - self.shown_results)
-
-    def _cut_calls(self, before: Selection, history: History) -> dict[int, Substitute]:
-        """Return the cut arguments of calls that need an edge, by the call's event.
-
-        They changed, or the prompt `before` did not show the call, which is shown with its result.
-        """
-        calls = history.results.call_event
-        return {
-            calls[result]: arguments
-            for result, arguments in self.arguments.items()
-            if before.arguments.get(result) != arguments or result not in before.shown_results
-        }
 
 
 NOTHING_SHOWN: Final = Selection(0)
@@ -369,11 +357,15 @@ def remembered_selection(history: History, messages: int) -> Selection | None:
 
 
 def unbudgeted_messages(history: History, messages: int) -> frozenset[int]:
-    """Return the positions of the unbudgeted messages: the system prompt and the current user's."""
+    """Return the positions of the system prompt's messages and of the current user message.
+
+    These messages are in every prompt, and do not count towards the budget.
+    """
     last_user = history.last_user
     if messages < len(history.roles):
         last_user = history.latest_of("user", messages)
-    return frozenset([*range(min(history.leading_system, messages)), last_user]) - {-1}
+    system_count = min(history.leading_system, messages)
+    return frozenset([*range(system_count), last_user]) - {-1}
 
 
 def text_tokens(history: History, text: TextSelection, messages: int) -> int:
@@ -381,9 +373,11 @@ def text_tokens(history: History, text: TextSelection, messages: int) -> int:
     sizes = history.text_tokens
     total = sum(sizes[:messages])
     for message in text.dropped:
-        total -= sizes[message] if message < messages else 0
+        if message < messages:
+            total -= sizes[message]
     for message, cut in text.cut.items():
-        total += cut.tokens - sizes[message] if message < messages else 0
+        if message < messages:
+            total += cut.tokens - sizes[message]
     return total
 
 
@@ -398,17 +392,18 @@ def rendered_messages(
 ) -> list[RenderedMessage]:
     """Return the messages of a selection's prompt, in order.
 
-    `text_of` reads the original text of a message. A user or assistant message is in the prompt if
-    its text or one of its calls is.
+    A result's message is in the prompt if the selection shows the result. Any other message is in
+    the prompt if its text or one of its calls is shown. `text_of` reads the original text of a
+    message.
     """
+    rendered = _result_messages(history, selection, text_of)
     calls, arguments = _calls_by_message(history, selection)
     substitutes = {message: cut.text for message, cut in selection.text.cut.items()}
     substitutes |= dict.fromkeys(selection.text.dropped, "")
     without_text = {message for message, text in substitutes.items() if text == ""}
-    # The messages with text are sorted by position; those before the call are the first ones.
-    count_before_call = bisect_left(history.text_messages, selection.messages)
-    with_text = set(history.text_messages[:count_before_call]) - without_text
-    rendered = _result_messages(history, selection, text_of)
+    # `text_messages` is sorted, and may have messages that are newer than the call.
+    text_count = bisect_left(history.text_messages, selection.messages)
+    with_text = set(history.text_messages[:text_count]) - without_text
     rendered += [
         RenderedMessage(
             message, calls.get(message, ()), substitutes.get(message), arguments.get(message, ())
@@ -423,23 +418,24 @@ def _result_messages(
 ) -> list[RenderedMessage]:
     """Return the messages of the results that a selection shows.
 
-    Parts of older results that are restored after a result are appended to its complete text.
+    If parts of other results are shown again after a result, they are appended to its text.
     """
     positions = history.results.message
     substitutes = {positions[r]: excerpt.text for r, excerpt in selection.excerpts.items()}
     for result, restored in selection.restored.items():
         position = positions[result]
         substitutes[position] = text_of(position) + restored.text
-    result_positions = (positions[result] for result in selection.shown_results)
-    return [RenderedMessage(p, text=substitutes.get(p)) for p in result_positions]
+    shown_positions = (positions[result] for result in selection.shown_results)
+    return [RenderedMessage(p, text=substitutes.get(p)) for p in shown_positions]
 
 
 def _calls_by_message(
     history: History, selection: Selection
 ) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[tuple[int, str], ...]]]:
-    """Return the shown calls, and the cut arguments, by message.
+    """Return the calls that a selection shows, and their cut arguments, by message.
 
-    Calls are numbers within their message. Cut arguments are pairs of a number and a text.
+    A call is given by its number in the message. Cut arguments are pairs of this number and the
+    text that is shown instead.
     """
     results = selection.shown_results
     calls: dict[int, tuple[int, ...]] = {}
@@ -453,6 +449,7 @@ def _calls_by_message(
 
 
 def _differing_keys(first: Mapping[int, object], second: Mapping[int, object]) -> set[int]:
-    """Return the keys that only one mapping has, and those whose values are not the same."""
-    both = first.keys() & second.keys()
-    return (first.keys() ^ second.keys()) | {key for key in both if first[key] != second[key]}
+    """Return the keys that only one mapping has, and the keys with different values."""
+    shared_keys = first.keys() & second.keys()
+    with_other_value = {key for key in shared_keys if first[key] != second[key]}
+    return (first.keys() ^ second.keys()) | with_other_value

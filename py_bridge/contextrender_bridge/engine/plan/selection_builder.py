@@ -22,17 +22,17 @@ class SelectionBuilder:
 
     - `free_tokens` is the part of the budget that the text does not use, and `used_tokens` the part
       that the selected results use.
-    - `available` says of each result whether it may still be selected. It has a call and is not
-      selected yet.
+    - `available` has a flag for each result: it may still be selected. Results without a call and
+      results that are selected already are not available.
     - `segments` has the segments of results that become excerpts, in the order they were added.
       `fixed_excerpts` has excerpts that do not change any more.
     - `restored` has the texts that are shown again after complete results. `arguments` has the
-      cut arguments of calls.
+      cut arguments of calls, by result.
     - `call_tokens` has the tokens of each result's call, `costs` those of the result with its call.
     """
 
     def __init__(self, context: CallContext, text: TextSelection) -> None:
-        """Start with no result selected. The tokens of `text` are taken from the budget first."""
+        """Start with `text` and no result selected."""
         self.context = context
         self.text = text
         self.used_tokens = 0
@@ -50,7 +50,7 @@ class SelectionBuilder:
     def from_previous(
         cls, context: CallContext, previous: Selection, results: Iterable[int]
     ) -> Self:
-        """Return a builder with these results of the `previous` selection, shown as they were."""
+        """Return a builder with these results, shown as in the `previous` selection."""
         builder = cls(context, previous.text)
         for result in results:
             if result in previous.arguments:
@@ -81,7 +81,7 @@ class SelectionBuilder:
         self.available[result] = False
 
     def cut_call(self, result: int, arguments: Substitute) -> None:
-        """Show a result's call with cut arguments. Call this before the result is selected."""
+        """Show a result's call with cut arguments. The result must not be selected yet."""
         self.costs[result] += arguments.tokens - self.call_tokens[result]
         self.call_tokens[result] = arguments.tokens
         self.arguments[result] = arguments
@@ -98,10 +98,10 @@ class SelectionBuilder:
         self.available[result] = False
 
     def fix_excerpt(self, result: int, estimate: int) -> None:
-        """Replace a result's segments, counted as `estimate` tokens so far, by a fixed excerpt.
+        """Replace a result's segments by a fixed excerpt. So far they count as `estimate` tokens.
 
         The last segments are dropped until the excerpt fits. If the complete result fits and costs
-        no more, it is selected instead.
+        no more, it is selected instead. If no segment fits, the result is available again.
         """
         segments = self.segments.pop(result)
         self.used_tokens -= estimate
@@ -122,18 +122,19 @@ class SelectionBuilder:
 
         The limit is for `used_tokens`, the tokens of all selected results.
         """
-        smallest = min(self.costs, default=0)
+        smallest_cost = min(self.costs, default=0)
         for result in order:
-            if self.used_tokens + smallest > limit:
+            if self.used_tokens + smallest_cost > limit:
                 return
             if self.available[result] and self.used_tokens + self.costs[result] <= limit:
                 self.select_complete(result)
 
     def excerpts(self) -> dict[int, Substitute]:
-        """Return the excerpts as texts, and count their tokens exactly.
+        """Return the texts of all excerpts. Call this when all results are selected.
 
-        The last segments are dropped until all fits. A result that costs no more complete than as
-        an excerpt is selected complete instead.
+        So far, `used_tokens` has estimates for excerpts; now their tokens are counted. A result
+        that costs no more complete than as an excerpt is selected complete instead. If the
+        selection then exceeds the budget, the last segments are dropped.
         """
         new_excerpts = {result: self._excerpt(result) for result in self.segments}
         for result, excerpt in list(new_excerpts.items()):
@@ -151,7 +152,7 @@ class SelectionBuilder:
         return excerpts
 
     def _drop_last_segment(self, excerpts: dict[int, Substitute]) -> None:
-        """Drop the last segment of the last excerpt, and the excerpt if that was its only one."""
+        """Drop the last segment of the last excerpt, and the excerpt if it has no other segment."""
         result = next(reversed(self.segments))
         self.used_tokens -= excerpts.pop(result).tokens
         self.segments[result].pop()

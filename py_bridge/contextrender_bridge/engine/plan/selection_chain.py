@@ -27,16 +27,16 @@ from contextrender_bridge.engine.plan.selection_edges import (
 )
 
 EDGE_BYTES = 400
-"""The memory of an edge, about."""
+"""An estimate of the memory of an edge, in bytes."""
 
 
 @dataclass
 class EdgeTrail:
-    """The state of a prompt, while the edges of its calls are followed in order.
+    """The state of a prompt that results from following the edges of a branch's calls in order.
 
-    `by_event` has the last edge to each event, `by_kind` the events by the kind of that edge. A
-    result can be restored: a part of it is shown again after a later result, its host. `restored`
-    has the edges to the results restored after each host, by the host's event.
+    `by_event` has the last edge to each event, and `by_kind` the events whose last edge is of each
+    kind. If a part of a result is shown again after a later result, the later one is its host.
+    `restored` has the edges to the results that are shown again, by the event of their host.
     """
 
     by_event: dict[int, ShownEvent] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class EdgeTrail:
     )
 
     def follow(self, edges: Iterable[ShownEvent]) -> None:
-        """Apply the edges of the next call. A change of a host removes the text after it."""
+        """Apply the edges of the next call. An edge to a host removes the earlier text after it."""
         restored: dict[int, list[ShownEvent]] = {}
         for edge in edges:
             if edge.kind == RESTORED:
@@ -71,7 +71,7 @@ class EdgeTrail:
         return self.by_kind[EXCERPT] | (restored - self.complete)
 
     def edges(self) -> list[ShownEvent]:
-        """Return edges that store the complete state, relative to no call."""
+        """Return edges that store the whole state, without relation to an earlier call."""
         restored = (edge for edges in self.restored.values() for edge in edges)
         return [*self.by_event.values(), *restored]
 
@@ -80,27 +80,29 @@ class EdgeTrail:
     ) -> Selection:
         """Return the selection of `call`, the last call whose edges were followed.
 
-        `messages` is the number of messages before it. `event_text` reads the original text of an
-        event, which stored excerpts refer to.
+        `messages` is the number of messages before the call. `event_text` reads the original text
+        of an event. Stored excerpts consist of ranges of it.
         """
         result_numbers = {event: result for result, event in enumerate(history.results.event)}
         result_edges, call_edges, text_edges = self._edges_by_number(history, result_numbers)
         complete = _keys_of(COMPLETE, result_edges)
         excerpts = _substitutes(result_edges, event_text)
-        arguments = _substitutes(call_edges, event_text)
-        shown_results = {*complete, *excerpts}
+        text = TextSelection(
+            dropped=_keys_of(DROPPED, text_edges), cut=_substitutes(text_edges, event_text)
+        )
+        restored = {
+            result_numbers[host]: _restored_text(edges, result_numbers, event_text)
+            for host, edges in self.restored.items()
+        }
+        shown_results = {*complete, *excerpts}  # a call is dropped with its result
+        shown_call_edges = {r: edge for r, edge in call_edges.items() if r in shown_results}
         return Selection(
             messages,
-            text=TextSelection(
-                dropped=_keys_of(DROPPED, text_edges), cut=_substitutes(text_edges, event_text)
-            ),
+            text=text,
             complete=complete,
             excerpts=excerpts,
-            restored={
-                result_numbers[host]: _restored_text(edges, result_numbers, event_text)
-                for host, edges in self.restored.items()
-            },
-            arguments={r: cut for r, cut in arguments.items() if r in shown_results},
+            restored=restored,
+            arguments=_substitutes(shown_call_edges, event_text),
             next_excerpts=_next_excerpts(result_edges, event_text),
             is_over=call.is_over,
             rebuilt=call.rebuilt,
@@ -111,9 +113,9 @@ class EdgeTrail:
     def _edges_by_number(
         self, history: History, result_numbers: Mapping[int, int]
     ) -> tuple[dict[int, ShownEvent], dict[int, ShownEvent], dict[int, ShownEvent]]:
-        """Return the edges to results, to calls and to texts, each in the order of events.
+        """Return the last edges to results, to calls and to texts, each in the order of events.
 
-        The keys are the number of the result, of the call's result, and of the text's message.
+        The keys are the result's number, that of the call's result, and the message's position.
         """
         call_events = history.results.call_event
         result_of_call = {event: r for r, event in enumerate(call_events) if event != NO_CALL}
@@ -133,12 +135,11 @@ class EdgeTrail:
 
 
 def _keys_of(kind: str, edges: Mapping[int, ShownEvent]) -> tuple[int, ...]:
-    """Return the keys of the edges of this kind."""
     return tuple(key for key, edge in edges.items() if edge.kind == kind)
 
 
 def _substitutes(edges: Mapping[int, ShownEvent], event_text: EventText) -> dict[int, Substitute]:
-    """Return the substitutes that edges of the kind `EXCERPT` store, by the keys of `edges`."""
+    """Return the substitutes that those of the edges store that are of the kind `EXCERPT`."""
     substitutes: dict[int, Substitute] = {}
     for key in _keys_of(EXCERPT, edges):
         event, fields = edges[key].event, edges[key].fields
@@ -150,7 +151,7 @@ def _substitutes(edges: Mapping[int, ShownEvent], event_text: EventText) -> dict
 def _next_excerpts(
     result_edges: Mapping[int, ShownEvent], event_text: EventText
 ) -> dict[int, Substitute]:
-    """Return the excerpts that the next call shows instead of results, by the result's number."""
+    """Return the excerpts that the next call shows of results, by the result's number."""
     excerpts: dict[int, Substitute] = {}
     for result, edge in result_edges.items():
         if edge.kind != DROPPED and edge.fields.get("next_pieces"):
@@ -173,10 +174,10 @@ def _restored_text(
 
 @dataclass
 class SelectionChain:
-    """Stored calls by id, and the call before each.
+    """Stored calls by id, and the id of the call before each.
 
-    A call with a missing edge is not in `calls`. Later calls that are stored relative to it cannot
-    be read either.
+    A call with a missing edge is not in `calls`, and later calls that are stored relative to it
+    cannot be read. `_trail` is the state of the prompt at the call `_trail_call`.
     """
 
     calls: dict[UUID, CallEdges] = field(default_factory=dict)
@@ -187,15 +188,15 @@ class SelectionChain:
     def trail(self, call: UUID) -> EdgeTrail | None:
         """Return the state of the prompt at a call, or None if an edge that it needs is missing.
 
-        It is valid until this method is called again. If that is for the next call of the branch,
-        only the edges of this call are followed.
+        The returned state is valid until the next call of this method. Asking for the calls of a
+        branch in order is fast, because only the edges of each further call are followed.
         """
         calls_to_follow = self._calls_since_trail(call)
         if calls_to_follow is None:
             return None
         if calls_to_follow and not self.calls[calls_to_follow[0]].is_relative:
             self._trail = EdgeTrail()
-        self._trail_call = None  # while edges are applied, the trail is the state of no call
+        self._trail_call = None  # an error while edges are followed leaves the state of no call
         try:
             for followed_call in calls_to_follow:
                 self._trail.follow(self.calls[followed_call].edges)
@@ -205,11 +206,10 @@ class SelectionChain:
         return self._trail
 
     def _calls_since_trail(self, call: UUID) -> list[UUID] | None:
-        """Return the calls whose edges lead from the trail's present state to `call`, in order.
+        """Return the calls whose edges must be followed to get the state at `call`, in order.
 
-        Each call stores the changes since the call before. If the calls before `call` do not lead
-        back to `_trail_call`, the returned ones begin with a call that stores its complete state.
-        Return None if a call between them is missing.
+        They are the calls after `_trail_call`, if that is before `call`. Otherwise they begin with
+        a call that stores a whole state. Return None if a call in between is missing.
         """
         newest_first: list[UUID] = []
         current: UUID | None = call
@@ -239,7 +239,7 @@ class SelectionChain:
             return None
 
     def update(self, calls: Mapping[UUID, CallEdges], before: Mapping[UUID, UUID]) -> None:
-        """Add stored calls by id, or replace them, and the call before each."""
+        """Add stored calls, or replace those with the same ids, and add the call before each."""
         self.calls |= calls
         self.before |= before
         self._trail, self._trail_call = EdgeTrail(), None  # a followed call may be replaced

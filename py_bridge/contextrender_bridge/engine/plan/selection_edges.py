@@ -25,7 +25,7 @@ EventText = Callable[[int], str]
 
 
 class ShownEvent(NamedTuple):
-    """One edge of a call: the type's name, the number of the event that it leads to, its fields."""
+    """One edge of a call: the name of its type, the event that it leads to, and its fields."""
 
     kind: str
     event: int
@@ -33,12 +33,8 @@ class ShownEvent(NamedTuple):
 
 
 def edges_of(changes: Changes, history: History, event_text: EventText) -> list[ShownEvent]:
-    """Return the edges that store a call's changes since the call before.
-
-    An edge to a result that the next call shows as another excerpt (`Changes.next_excerpts`) stores
-    that excerpt, too. An edge for a restored part leads to the part's result. It has the event of
-    the host, after which the part is shown, and the part's index among those after the host.
-    """
+    """Return the edges that store a call's changes since the call before."""
+    # If the next call shows another excerpt of an event, the event's edge stores it, too.
     next_fields: dict[int, dict[str, Any]] = {}
     for event, excerpt in changes.next_excerpts.items():
         pieces = pieces_of(excerpt.text, event_text(event), excerpt.ranges)
@@ -54,6 +50,8 @@ def edges_of(changes: Changes, history: History, event_text: EventText) -> list[
         fields = {"pieces": pieces, "tokens": excerpt.tokens, "kind": excerpt.kind}
         edges.append(ShownEvent(EXCERPT, event, {**fields, **next_fields.get(event, {})}))
 
+    # A restored part has an edge to its own result. The edge stores the event of the host, after
+    # which the part is shown, and the index of the part among all parts after this host.
     for host, restored in changes.restored.items():
         for index, part in enumerate(restored.parts):
             event = history.results.event[part.result]
@@ -64,13 +62,14 @@ def edges_of(changes: Changes, history: History, event_text: EventText) -> list[
 
 
 def pieces_of(text: str, original: str, ranges: Ranges) -> Pieces:
-    """Return a text as ranges of the original (start, length) and literal texts, in order.
+    """Return a text as pieces: ranges of the original text, and the texts between them, in order.
 
-    Without ranges, they are what both texts begin with and end with.
+    For example, ["see: ", 120, 30] is "see: " and the 30 characters of the original from 120 on. If
+    `ranges` is empty, the ranges are the longest common beginning and end of both texts.
     """
     ranges = ranges or _common_ends(text, original)
     pieces: Pieces = []
-    end = 0
+    end = 0  # of the part of `text` that is in `pieces`
     for start, length in zip(ranges[::2], ranges[1::2], strict=True):
         position = text.find(original[start : start + length], end)
         if position < 0 or start + length > len(original):
@@ -83,15 +82,16 @@ def pieces_of(text: str, original: str, ranges: Ranges) -> Pieces:
 
 
 def _common_ends(text: str, original: str) -> Ranges:
-    """Return the ranges of the original that both texts begin with and end with."""
+    """Return the ranges of the original text with which both texts begin and end."""
     head = _common_length(text, original)
     tail = _common_length(text[head:][::-1], original[head:][::-1])
     head_range = (0, head) if head else ()
-    return (*head_range, len(original) - tail, tail) if tail else head_range
+    tail_range = (len(original) - tail, tail) if tail else ()
+    return head_range + tail_range
 
 
 def _common_length(first: str, second: str) -> int:
-    """Return how many characters both texts begin with."""
+    """Return the length of the longest common beginning of two texts."""
     for index, (character, other_character) in enumerate(zip(first, second, strict=False)):
         if character != other_character:
             return index
@@ -99,10 +99,9 @@ def _common_length(first: str, second: str) -> int:
 
 
 def text_of(pieces: Sequence[int | str], original: str) -> tuple[str, Ranges]:
-    """Return the text that consists of pieces, and its ranges of the original text.
+    """Return the text that `pieces_of` made the pieces of, and its ranges of the original text.
 
-    A piece is a text, or a number. Two numbers that follow each other are the start and the length
-    of a range.
+    A piece is a text, or one of two successive numbers: the start and the length of a range.
     """
     parts: list[str] = []
     ranges: list[int] = []
@@ -121,8 +120,8 @@ def text_of(pieces: Sequence[int | str], original: str) -> tuple[str, Ranges]:
 class CallEdges:
     """A call's selection as it is stored: its edges, and fields of its node.
 
-    If it `is_relative`, the edges have the changes since the call before, otherwise all events. The
-    other fields are those of `Selection`, of which `step_budget` is its `budget`.
+    If `is_relative` is true, the edges store the changes since the call before, otherwise the whole
+    prompt. The other fields are those of `Selection`; `step_budget` is its `budget`.
     """
 
     edges: tuple[ShownEvent, ...] = ()
@@ -134,7 +133,10 @@ class CallEdges:
 
     @classmethod
     def of(cls, fields: Mapping[str, Any], edges: Iterable[ShownEvent]) -> Self:
-        """Return what a call's node and its edges store. A missing field has its default."""
+        """Read the selection from the fields of a call's node, and from the call's edges.
+
+        Use the default of a field that is missing.
+        """
         return cls(
             edges=tuple(sorted(edges, key=_event_and_kind)),
             is_relative=bool(fields.get("is_relative")),
@@ -152,7 +154,10 @@ class CallEdges:
         history: History,
         event_text: EventText,
     ) -> Self:
-        """Return what to store of a selection: its changes since `previous`, or all without it."""
+        """Return what to store of a selection: its changes since `previous`.
+
+        If there is no previous selection, store the whole prompt.
+        """
         changes = selection.changes_since(previous, history)
         return cls(
             edges=tuple(sorted(edges_of(changes, history, event_text), key=_event_and_kind)),

@@ -10,18 +10,18 @@ from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 
 
 def visible_tokens(builder: SelectionBuilder) -> NDArray[np.bool_]:
-    """Return, for each tracked token, whether it is visible in what is selected so far.
-
-    It is visible in a text, a result or a call that is shown complete, or in a substitute.
-    """
+    """Return, for each tracked token, whether it is anywhere in the selection so far."""
     context, tracking = builder.context, builder.context.tracking
     results = context.view.history.results
-    is_complete = np.zeros(tracking.event_count, np.bool_)  # of each event
+
+    # Complete results, and the calls of selected results, which are complete unless they are cut.
+    is_complete = np.zeros(tracking.event_count, np.bool_)  # a flag for each event
     is_complete[[results.event[result] for result in builder.complete]] = True
-    # The call of every selected result is shown, complete unless its arguments are cut.
     selected = {*builder.complete, *builder.fixed_excerpts, *builder.segments}
     is_complete[[results.call_event[result] for result in selected - {*builder.arguments}]] = True
     is_visible = _text_tokens(builder) | tracking.tokens_of_events(is_complete)
+
+    # Substitutes, restored texts, and segments of new excerpts.
     texts = [excerpt.text for excerpt in builder.fixed_excerpts.values()]
     texts += [arguments.text for arguments in builder.arguments.values()]
     texts += [restored.text for restored in builder.restored.values()]
@@ -32,9 +32,9 @@ def visible_tokens(builder: SelectionBuilder) -> NDArray[np.bool_]:
 
 
 def _text_tokens(builder: SelectionBuilder) -> NDArray[np.bool_]:
-    """Return, for each tracked token, whether the text selection has it.
+    """Return, for each tracked token, whether it is in a message's text that the prompt shows.
 
-    A call's builders often have the same text selection, so this is cached (`tokens_of_texts`).
+    It is cached in `tokens_of_texts`, because several builders of a call have the same texts.
     """
     context, history = builder.context, builder.context.view.history
     if (cached := context.tokens_of_texts.get(id(builder.text))) is not None:
@@ -44,7 +44,7 @@ def _text_tokens(builder: SelectionBuilder) -> NDArray[np.bool_]:
     result_events = np.array(history.results.event[: context.result_count], np.int64)
     is_complete_text = np.zeros(context.tracking.event_count, np.bool_)
     is_complete_text[first_events[~are_changed(builder.text, context)]] = True
-    is_complete_text[result_events] = False  # the first event of a result's message is no text
+    is_complete_text[result_events] = False  # the first event of a result's message is the result
     has_token = context.tracking.tokens_of_events(is_complete_text)
     cut_texts = [substitute.text for substitute in builder.text.cut.values()]
     has_token[context.tracking.ids_of_texts(cut_texts)] = True

@@ -1,0 +1,74 @@
+"""The first lines of results that must be shown, if not even an excerpt of them fits."""
+
+from contextrender_bridge.engine.plan.call_context import CallContext
+from contextrender_bridge.engine.plan.excerpt_text import GAP, call_of_result, mark
+from contextrender_bridge.engine.plan.selection import Substitute
+from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
+from contextrender_bridge.engine.plan.truncated_calls import cut_call
+from contextrender_bridge.engine.text.tokens import MESSAGE_OVERHEAD
+
+
+def show_best_effort(
+    builder: SelectionBuilder, result: int, token_limit: int, max_tokens: int
+) -> None:
+    """Select a result complete or its first line, with its call cut if needed, within the limit.
+
+    A result of more than half of the limit is replaced by its first line, so that its call has the
+    other half. A first line and a cut call have at most `max_tokens` each, but a call may have as
+    many as its result. If even that does not fit, select nothing.
+    """
+    if builder.costs[result] <= token_limit:
+        builder.select_complete(result)
+        return
+    size = int(builder.context.sizes[result])
+    half_limit = token_limit // 2
+    if size <= half_limit:
+        if _cut_call_to_fit(builder, result, size, token_limit, max_tokens):
+            builder.select_complete(result)
+        return
+    first_line = first_line_of(builder.context, result, min(half_limit, max_tokens))
+    if first_line and _cut_call_to_fit(builder, result, first_line.tokens, token_limit, max_tokens):
+        builder.select_excerpt(result, first_line)
+
+
+def _cut_call_to_fit(
+    builder: SelectionBuilder, result: int, shown_tokens: int, token_limit: int, max_tokens: int
+) -> bool:
+    """Cut a result's call if it does not fit the limit beside the `shown_tokens` of the result.
+
+    Return False if the call cannot be cut so far.
+    """
+    if builder.call_tokens[result] + shown_tokens <= token_limit:
+        return True
+    call_limit = min(token_limit - shown_tokens, max(max_tokens, shown_tokens))
+    view = builder.context.view
+    tool, arguments = call_of_result(view, result)
+    cut_arguments = cut_call(tool, arguments, call_limit, view.counter)
+    if cut_arguments is None:
+        return False
+    builder.cut_call(result, cut_arguments)
+    return True
+
+
+def first_line_of(context: CallContext, result: int, limit: int) -> Substitute | None:
+    """Return a result's first line in at most `limit` tokens, or None if no word fits.
+
+    An excerpt's mark comes before the line if both fit.
+    """
+    view = context.view
+    position, size = view.history.results.message[result], int(context.sizes[result])
+    text = view.text_of(position)
+    start = len(text) - len(text.lstrip())
+    first_line = text[start:].partition("\n")[0]
+    for has_mark in (True, False):
+        # The mark has the number of omitted tokens, which is known once the line is cut.
+        largest_mark = mark(position, size, size) if has_mark else ""
+        line_limit = limit - MESSAGE_OVERHEAD - view.counter.text(largest_mark + GAP)
+        if line_limit <= 0:
+            continue
+        line = view.counter.cut(first_line, line_limit)
+        omitted_tokens = max(1, size - MESSAGE_OVERHEAD - view.counter.text(line))
+        shown_text = (mark(position, size, omitted_tokens) if has_mark else "") + line + GAP
+        tokens = view.counter.text(shown_text) + MESSAGE_OVERHEAD
+        return Substitute(shown_text, tokens, ranges=(start, len(line)))
+    return None
