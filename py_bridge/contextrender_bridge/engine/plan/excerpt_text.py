@@ -1,7 +1,7 @@
-"""The text of an excerpt: a mark with the number to recall the result by, segments, and gaps.
+"""The text of an excerpt: a first line, the mark, and then segments with gaps between them.
 
-The mark of a newest result names the omitted lines and the tool's own offset argument, because an
-agent knows from the tool how to read the rest of a cut file.
+The mark has the number with which the result can be recalled. For a newest result, it may also name
+the omitted lines and the argument with which the agent's tool can read on.
 """
 
 import json
@@ -16,20 +16,21 @@ from contextrender_bridge.engine.plan.selection import Substitute
 from contextrender_bridge.engine.text.tokens import MESSAGE_OVERHEAD, TokenCounter, call_parts
 
 READERS: Final = re.compile(r"(?i)(^|[_.\-])(read|view|open|cat)([_.\-]?file)?$")
-"""The names of tools that can read a file from a given line on."""
+"""Matches the names of tools that can read a file from a given line on."""
 
 OFFSETS: Final = ("offset", "start_line", "line_start", "startLine")
-"""The names of such a tool's argument for the first line."""
+"""The names that such a tool may have for its argument with the first line."""
 
 NUMBERED: Final = re.compile(r"\s*(\d{1,7})(?:→|\t|\| |:\s)")
 """Matches the number that a tool shows at the beginning of a line."""
 
 MAX_RANGES: Final = 3
+"""A mark names at most this number of ranges of omitted lines."""
 MIN_LINES: Final = 8
-"""A mark names up to so many ranges of omitted lines, for a text of at least so many lines."""
+"""A mark names the omitted lines only if the text has at least this number of lines."""
 
 Span = tuple[int, int]
-"""The first and the last character or line of a part of a text."""
+"""The start and end of a part of a text in characters, or its first and last line."""
 
 GAP: Final = " […] "
 MARKED: Final = re.compile("|".join([r"[\d.\-]+", *OFFSETS]))
@@ -39,7 +40,8 @@ MARKED: Final = re.compile("|".join([r"[\d.\-]+", *OFFSETS]))
 def excerpt_of(context: CallContext, result: int, segments: Sequence[int]) -> Substitute:
     """Return the excerpt with these segments of a result, in text order.
 
-    It is cached for the call, because the tries of a partial rebuild have many excerpts in common.
+    Excerpts are cached for the call, because a partial rebuild tries several selections, which have
+    many excerpts in common.
     """
     key = result, tuple(sorted(segments))
     if key not in context.excerpts:
@@ -50,14 +52,14 @@ def excerpt_of(context: CallContext, result: int, segments: Sequence[int]) -> Su
 def _excerpt(context: CallContext, result: int, segments: Sequence[int]) -> Substitute:
     """Return the excerpt with these segments of a result, which are in text order.
 
-    Under a cache-aware policy, which alone has a `start_budget`, the first line of a newest result
-    names the omitted lines. The agent asked for that text a moment ago and may read on.
+    With a cache-aware policy, the mark of a newest result names the omitted lines, because the
+    agent has just asked for this text and may read on.
     """
     view, results = context.view, context.view.history.results
     tokens = results.tokens[result]
     excerpt_tokens = sum(int(context.tracking.segment_tokens.values[s]) for s in segments)
     omitted_tokens = max(1, tokens - MESSAGE_OVERHEAD - excerpt_tokens)
-    is_cache_aware = view.start_budget > 0
+    is_cache_aware = view.start_budget > 0  # no other policy has a start budget
     names_lines = is_cache_aware and result in context.newest
     lines = _omitted_lines(context, result, segments) if names_lines else ""
     first_line = mark(results.message[result], tokens, omitted_tokens, lines)
@@ -69,7 +71,10 @@ def _excerpt(context: CallContext, result: int, segments: Sequence[int]) -> Subs
 def parts_of(
     context: CallContext, result: int, segments: Sequence[int]
 ) -> tuple[str, tuple[int, ...]]:
-    """Return these segments of a result as text, with a mark at every gap, and their ranges."""
+    """Return these segments of a result as text with `GAP` at every gap, and their ranges.
+
+    The ranges are numbers: the start and the length of each range of the result's text.
+    """
     text = context.view.text_of(context.view.history.results.message[result])
     parts: list[str] = []
     ranges: list[int] = []
@@ -86,15 +91,15 @@ def parts_of(
 
 
 def _spans(context: CallContext, result: int, segments: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the start and end of these segments in the result's text; adjacent ones are joined."""
+    """Return the start and end of these segments in the result's text. Join adjacent segments."""
     all_segments = context.tracking.segments_of(result)
     first, stop = all_segments.start, all_segments.stop
     ends = context.tracking.segment_end.values[first:stop].tolist()
-    bounds = [0, *ends]
+    bounds = [0, *ends]  # a segment begins at the end of the one before
     spans: list[tuple[int, int]] = []
     for segment in segments:
         start, end = bounds[segment - first], bounds[segment - first + 1]
-        if spans and spans[-1][1] == start:
+        if spans and spans[-1][1] == start:  # adjacent to the last span
             start, _ = spans.pop()
         spans.append((start, end))
     return spans
@@ -116,7 +121,7 @@ def call_of_result(view: PolicyInput, result: int) -> tuple[str, str]:
 
 
 def restored_mark(position: int, *, is_complete: bool, edited_at: int = 0) -> str:
-    """Return the first line of a restored result or of its parts, which were dropped before.
+    """Return the line before a dropped result or its parts, if a prompt shows them again.
 
     `edited_at` is the number of the call that edited the result's file since, 0 if none did.
     """
@@ -141,19 +146,19 @@ def mark(position: int, tokens: int, omitted_tokens: int, lines: str = "") -> st
 
 
 def mark_tokens(view: PolicyInput, result: int) -> int:
-    """Return about how many tokens an excerpt's first line has.
+    """Estimate the tokens of the mark of a result's excerpt.
 
-    Counting it exactly for every segment that is tried would take too long. The line has the
-    position, and two numbers of tokens that are about equally long.
+    Counting them exactly for every segment that is tried would take too long.
     """
     results = view.history.results
+    # The mark has the position and two numbers of tokens, which have about the same length.
     size_tokens = _number_tokens(results.tokens[result])
     return _mark_words(view.counter) + 2 * size_tokens + _number_tokens(results.message[result])
 
 
 @cache
 def _mark_words(counter: TokenCounter) -> int:
-    """Return the tokens of the words of an excerpt's first line."""
+    """Return the tokens of a mark without its numbers."""
     number_tokens = 3  # three numbers of one digit
     return counter.text(mark(1, 1, 1)) - number_tokens
 
@@ -164,15 +169,17 @@ def _number_tokens(number: int) -> int:
 
 
 def _gap(parts: Sequence[str]) -> str:
-    """Return the mark of a gap that follows the `parts`, without a space if they end with one."""
-    return GAP.lstrip() if not parts or parts[-1][-1:].isspace() else GAP
+    """Return `GAP`, without its first space if there are no `parts` before it or a space is."""
+    needs_space = bool(parts) and not parts[-1][-1:].isspace()
+    return GAP if needs_space else GAP.lstrip()
 
 
 def describe_omitted_lines(text: str, spans: Sequence[Span], tool: str, arguments: str) -> str:
-    """Return the largest ranges of lines that the spans do not have, and how to read them.
+    """Return a description of the largest ranges of lines between the spans, and how to read them.
 
-    Return nothing for a text of few lines. If the lines begin with numbers of their own, the ranges
-    are in these numbers. `tool` and `arguments` are those of the result's call.
+    For example: "lines 5-80 and others (read on with offset 5)". Return an empty text if the text
+    has few lines. If its lines begin with numbers, use these numbers for the ranges. `tool` and
+    `arguments` are those of the result's call.
     """
     lines = text.split("\n")
     if len(lines) < MIN_LINES:
@@ -180,11 +187,13 @@ def describe_omitted_lines(text: str, spans: Sequence[Span], tool: str, argument
     all_gaps = [_lines_of(text, gap) for gap in _gaps(len(text), spans)]
     if not all_gaps:
         return ""
-    gaps = sorted(sorted(all_gaps, key=_line_count, reverse=True)[:MAX_RANGES])
+    largest_gaps = sorted(all_gaps, key=_line_count, reverse=True)[:MAX_RANGES]
+    gaps = sorted(largest_gaps)
     numbered_gaps = _in_shown_numbers(gaps, lines)
     ranges = numbered_gaps or gaps
     description = "lines " + ", ".join(f"{first}-{last}" for first, last in ranges)
-    description += " and others" if len(all_gaps) > len(gaps) else ""
+    if len(all_gaps) > len(gaps):
+        description += " and others"
     if READERS.search(tool) is None or not numbered_gaps:
         return description
     first, _ = max(ranges, key=_line_count)
@@ -198,7 +207,7 @@ def _line_count(lines: Span) -> int:
 
 
 def _gaps(size: int, spans: Sequence[Span]) -> list[Span]:
-    """Return the parts of a text of `size` characters that are between the spans."""
+    """Return the parts of a text of `size` characters before, between and after the spans."""
     ends = [0, *(end for _, end in spans)]
     starts = [*(start for start, _ in spans), size]
     return [(end, start) for end, start in zip(ends, starts, strict=True) if start > end]
@@ -211,7 +220,7 @@ def _lines_of(text: str, gap: Span) -> Span:
 
 
 def _in_shown_numbers(gaps: Sequence[Span], lines: Sequence[str]) -> list[Span]:
-    """Return the gaps in the numbers that the lines begin with, or nothing if one has none."""
+    """Return the gaps in the numbers that the lines begin with; none if a line has no number."""
     numbered_gaps: list[Span] = []
     for first, last in gaps:
         first_number, last_number = _number(lines[first - 1]), _number(lines[last - 1])
@@ -222,16 +231,19 @@ def _in_shown_numbers(gaps: Sequence[Span], lines: Sequence[str]) -> list[Span]:
 
 
 def _number(line: str) -> int | None:
-    """Return the number that a tool shows at the beginning of a line, if any."""
+    """Return the number that a tool shows at the beginning of a line, or None."""
     match = NUMBERED.match(line)
     return int(match[1]) if match else None
 
 
 def _offset_name(arguments: str) -> str:
-    """Return the name of the tool's argument for the first line: the one that the call has."""
+    """Return the name of the tool's argument for the first line.
+
+    If the call has none of the names, return the most usual one.
+    """
     try:
         value = json.loads(arguments)
     except ValueError:
         value = None
-    names = value if isinstance(value, dict) else {}
-    return next((name for name in OFFSETS if name in names), OFFSETS[0])
+    call_arguments = value if isinstance(value, dict) else {}
+    return next((name for name in OFFSETS if name in call_arguments), OFFSETS[0])

@@ -1,4 +1,4 @@
-"""Any policy's selection with the newest and the pinned results in it (docs/policies.md)."""
+"""The newest and the pinned results in the selection of any policy (docs/policies.md)."""
 
 from dataclasses import replace
 
@@ -16,12 +16,12 @@ def with_required_results(
     """Return a selection that also has the pinned results and, with `force_newest`, the newest.
 
     The newest results are selected first, then the pinned ones, then those of `selection` in its
-    order, as long as they fit. If the text leaves too little for the newest results, less text is
-    selected.
+    order, if they fit.
     """
     view = context.view
     builder = SelectionBuilder(context, selection.text)
-    if builder.free_tokens < NEWEST_SHARE * view.budget:
+    leaves_too_little = builder.free_tokens < NEWEST_SHARE * view.budget
+    if leaves_too_little:  # for the newest results: select less text
         builder = SelectionBuilder(context, select_text(context))
     newest_limit = view.parameters.newest_share * max(0, builder.free_tokens)
     scores = scores_of(context)
@@ -38,15 +38,15 @@ def with_required_results(
         complete=tuple(builder.complete),
         excerpts=excerpts,
         arguments=builder.arguments,
-        limits={},  # no substitute is left to be written
+        limits={},  # results whose substitute is still to be written are not selected
         order=(*required_results, *(r for r in selection.shown_order if r in other_results)),
     )
 
 
 def _take_selected(builder: SelectionBuilder, selection: Selection) -> None:
-    """Select the results of a selection as they are shown there, in its order, if they fit.
+    """Select the results of a selection in its order, as it shows them, if they fit.
 
-    A result whose substitute is not written yet is not selected.
+    If the substitute of a result is not written yet, the result is not selected.
     """
     for result in selection.shown_order:
         if not builder.available[result]:

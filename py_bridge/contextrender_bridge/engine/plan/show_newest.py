@@ -1,6 +1,6 @@
-"""The newest turn's results, shown beyond an automatic budget in one call (docs/policies.md).
+"""The newest turn's results, which one call shows beyond the automatic budget (docs/policies.md).
 
-An agent that reads a file needs the file, not an excerpt of it: it would read it again.
+An agent that reads a file needs the whole file. If it gets an excerpt, it reads the file again.
 """
 
 from dataclasses import replace
@@ -16,15 +16,15 @@ NEWEST_TOKENS: Final = 8_000
 """The most tokens of the newest turn's results that are shown beyond the budget."""
 
 BEGINNING_TOKENS: Final = 2_000
-"""The tokens of the beginning that is shown of a result that does not fit `NEWEST_TOKENS`."""
+"""If a result does not fit `NEWEST_TOKENS`, its beginning with at most these tokens is shown."""
 
 
 def show_newest(context: CallContext, selection: Selection) -> Selection:
     """Return the selection with more of the newest turn's results, in this call alone.
 
-    Excerpts become complete results, the smallest first, up to `NEWEST_TOKENS` together. Each of
-    the others shows its beginning, in one piece of `BEGINNING_TOKENS`. All stays within the most
-    tokens that an automatic budget may have.
+    Excerpts are replaced by complete results, the smallest first, while they fit `NEWEST_TOKENS`
+    together. Each other excerpt is replaced by the result's beginning if that is longer and fits.
+    The prompt stays within the largest automatic budget.
     """
     excerpts = selection.excerpts
     in_part = [result for result in context.newest if result in excerpts]
@@ -33,6 +33,7 @@ def show_newest(context: CallContext, selection: Selection) -> Selection:
     in_part.sort(key=lambda result: (context.sizes[result], result))
     complete_tokens = sum(int(context.sizes[r]) for r in context.newest if r in selection.complete)
     limit = min(NEWEST_TOKENS - complete_tokens, _free_tokens(context, selection))
+
     complete: list[int] = []
     for result in in_part:
         size = int(context.sizes[result])
@@ -40,6 +41,7 @@ def show_newest(context: CallContext, selection: Selection) -> Selection:
             break
         complete.append(result)
         limit -= size
+
     beginnings: dict[int, Substitute] = {}
     for result in in_part[len(complete) :]:
         beginning = _beginning(context, result)
@@ -47,6 +49,8 @@ def show_newest(context: CallContext, selection: Selection) -> Selection:
         if 0 < extra_tokens <= limit:
             beginnings[result] = beginning
             limit -= extra_tokens
+
+    # The next call shows the excerpts again.
     changed = {*complete, *beginnings}
     unchanged = {result: excerpts[result] for result in excerpts if result not in changed}
     return replace(
@@ -58,13 +62,16 @@ def show_newest(context: CallContext, selection: Selection) -> Selection:
 
 
 def _free_tokens(context: CallContext, selection: Selection) -> int:
-    """Return the tokens between the prompt and the largest automatic budget."""
+    """Return how many tokens the prompt is below the largest automatic budget."""
     prompt = selection.tokens_in(context.view.history) - context.unbudgeted_tokens
     return context.view.budget - prompt
 
 
 def _beginning(context: CallContext, result: int) -> Substitute:
-    """Return an excerpt of a result's first segments, at least one, of `BEGINNING_TOKENS`."""
+    """Return an excerpt of a result's first segments, of at most `BEGINNING_TOKENS`.
+
+    It has at least one segment, even if that is larger.
+    """
     segments = context.tracking.segments_of(result)
     summed_tokens = np.cumsum(
         context.tracking.segment_tokens.values[segments.start : segments.stop]

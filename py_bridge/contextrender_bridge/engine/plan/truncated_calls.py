@@ -1,4 +1,4 @@
-"""Tool calls with arguments that are too large: their texts are cut in the middle, with a mark."""
+"""Cutting the arguments of tool calls that are too large: a mark replaces the middle of texts."""
 
 import json
 from collections.abc import Callable
@@ -9,28 +9,26 @@ from contextrender_bridge.engine.text.tokens import CALL_OVERHEAD, TokenCounter,
 from contextrender_bridge.engine.text.transcript import Json
 
 ALL_ARGUMENTS: Final = "shortened"
-"""The name of the one argument that has all others as a text, if cutting each is not enough."""
-
+"""If cutting each argument is not enough, one argument of this name has all of them as a text."""
 
 MAX_CHARACTERS_PER_TOKEN: Final = 8
-"""A text with more characters per token is cut more than it has to be."""
+"""No longer texts are tried per token of the limit, so a text of longer tokens is cut too much."""
 
 
 def cut_call(name: str, arguments: str, limit: int, counter: TokenCounter) -> Substitute | None:
-    """Return cut arguments with which a call has at most `limit` tokens, or None if none fit.
-
-    JSON stays JSON of the same shape, with its longest texts cut in the middle. If that is not
-    enough, all arguments become one cut text.
-    """
+    """Return cut arguments with which a call has at most `limit` tokens, or None if none fit."""
     fixed_tokens = CALL_OVERHEAD + counter.text(name)
     try:
         value = json.loads(arguments)
     except ValueError:
         value = None
-    # Each way to cut the texts to a number of characters, the one that keeps the most first.
+    # Each cutter returns arguments whose texts have about `size` characters. The first one that can
+    # return arguments within the limit is used.
     if isinstance(value, dict | list):
         cutters: list[Callable[[int], str]] = [
+            # JSON of the same shape, with each text in it cut
             lambda size: json_text(_cut_texts(value, size)),
+            # one argument, with the original JSON as a cut text
             lambda size: json_text({ALL_ARGUMENTS: _cut_middle(arguments, size)}),
             lambda size: "{}",
         ]
@@ -44,7 +42,10 @@ def cut_call(name: str, arguments: str, limit: int, counter: TokenCounter) -> Su
 
 
 def with_arguments(call: Json, arguments: str) -> Json:
-    """Return the call with these arguments, parsed from JSON if the call had them as an object."""
+    """Return the call with these arguments instead of its own.
+
+    If the call has its arguments as an object, and not as text, parse them.
+    """
     body = "custom" if call.get("type") == "custom" else "function"
     key = "input" if body == "custom" else "arguments"
     is_object = isinstance(call[body].get(key), dict | list)
@@ -55,7 +56,10 @@ def with_arguments(call: Json, arguments: str) -> Json:
 def _largest_fitting(
     cut: Callable[[int], str], max_size: int, limit: int, counter: TokenCounter
 ) -> str | None:
-    """Return `cut(size)` of the largest size with at most `limit` tokens, or None if none fits."""
+    """Return `cut(size)` for the largest size with which it has at most `limit` tokens.
+
+    Return None if not even `cut(0)` fits.
+    """
     best = cut(0)
     if counter.text(best) > limit:
         return None
@@ -82,12 +86,13 @@ def _cut_texts(value: Any, size: int) -> Any:
 
 
 def _cut_middle(text: str, size: int) -> str:
-    """Return a text's first and last characters, `size` in all, or all of it if it is short.
+    """Replace the middle of a text by a mark, so that `size` characters of the text remain.
 
-    Between them is a mark that says how many characters were left out.
+    Return the text unchanged if it would not become shorter.
     """
     mark = f"[… {len(text) - size} characters left out …]"
     if len(text) <= size + len(mark):
         return text
-    head = size - size // 2
-    return text[:head] + mark + text[len(text) - size // 2 :]
+    tail = size // 2
+    head = size - tail
+    return text[:head] + mark + text[len(text) - tail :]
