@@ -13,9 +13,12 @@ from contextrender_bridge.runtime.archetypes import read_problem
 from contextrender_bridge.sessions.caches import WORKING_SET
 from contextrender_bridge.sessions.check import check_owner
 from contextrender_bridge.sessions.findings import StoreFinding, repair
-from contextrender_bridge.sessions.ids import CALL_EDGES, IdKind, place_of_id
+from contextrender_bridge.sessions.ids import CALL_EDGES, IdKind, place_of_id, session_id_of
+from contextrender_bridge.sessions.set_aside import set_aside
+from contextrender_bridge.sessions.user_rows import session_bytes, stored_sessions
 from contextrender_bridge.store import rows
 from contextrender_bridge.store.opening import open_store
+from contextrender_bridge.store.writes import WriteConflict
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -271,6 +274,75 @@ def test_too_large_number_makes_a_row_unreadable(alice: User, kind: str) -> None
     check_session_continues(alice.api)
     repair_all(alice)
     assert "unreadable" not in {one.kind for one in store_findings(alice)}
+
+
+@pytest.mark.skipif(os.environ.get("TEST_STORE") == "postgres", reason="it has typed columns")
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("Session", "data = 'a text'"),
+        ("Session", "rev = 'a text'"),
+        ("Branch", "data = CAST(data AS TEXT)"),
+        ("ToolResult", "data = 7"),
+        ("Message", "data = 1.5"),
+    ],
+)
+def test_value_of_another_sql_type_makes_a_row_unreadable(
+    alice: User, kind: str, change: str
+) -> None:
+    record_session(alice)
+    row = rows_of(alice)[kind][0]
+    run_on_row(alice, row, f"UPDATE {{}} SET {change}")
+    WORKING_SET.clear()
+    alice.api.refused("explain", 422, "corrupted", session="s", branch=0)
+    alice.api("total_savings")
+    assert [one.node for one in store_findings(alice) if one.kind == "unreadable"] == [*row[1]]
+    check_session_continues(alice.api)
+    assert len(corrupted_names(alice.api)) == 1
+
+
+def test_damaged_sessions_do_not_end_the_list(alice: User) -> None:
+    """Each page has as many sessions as it can, although rows between them cannot be read."""
+    names = [f"session {number}" for number in range(6)]
+    for name in names:
+        alice.api("sync", session=name, messages=RUN[:2])
+    sessions = {node.fields["key"]: UUID(node.id) for node in alice.graph().of("Session")}
+    branches = rows_of(alice)["Branch"]
+    for number, data in ((1, b""), (2, rows.pack(rows.encode({}))), (5, b"noise")):
+        set_data(alice, ("nodes", (sessions[names[number]],)), data)
+    moved: Row = ("nodes", (sessions[names[4]],))
+    run_on_row(alice, moved, "UPDATE {} SET listed = 1")  # which its own row contradicts
+    listed, page = [], alice.api("list_sessions", limit=1)
+    while page["next"]:
+        listed += page["sessions"]
+        page = alice.api("list_sessions", limit=1, cursor=page["next"])
+    listed += page["sessions"]
+    assert [one["session"] for one in listed] == [names[3], names[0]]
+    assert len(alice.api("list_sessions", sort="turns")["sessions"]) == 2
+    assert "in the list" in "".join(finding.message for finding in store_findings(alice))
+    with closing(open_store(alice.data)) as store:
+        owner = UUID(alice.root)
+        stored = stored_sessions(store, owner)
+        assert {session.key for session in stored} == {names[number] for number in (0, 3, 4)}
+        for row in branches:
+            set_data(alice, row, b"noise")
+        assert all(session_bytes(store, owner, session) > 0 for session in stored)
+
+
+@pytest.mark.parametrize("kind", ["Session", "ToolResult"])
+def test_only_one_request_sets_a_damaged_session_aside(alice: User, kind: str) -> None:
+    """A slower request finds the session that was recorded again, and leaves it in place."""
+    record_session(alice)
+    damage(alice, rows_of(alice)[kind][0], "deleted")
+    WORKING_SET.clear()
+    owner = UUID(alice.root)
+    with closing(open_store(alice.data)) as store:
+        revision = store.revision_of(owner, session_id_of(owner, "s"))
+        alice.api("sync", session="s", messages=RUN)
+        with pytest.raises(WriteConflict):
+            set_aside(store, owner, "s", "a damage", revision)
+    assert len(corrupted_names(alice.api)) == 1
+    assert alice.api("sync", session="s", messages=RUN)["recorded"] == 0
 
 
 def test_share_link_opens_the_session_recorded_again(alice: User, service: Service) -> None:

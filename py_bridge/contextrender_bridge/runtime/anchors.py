@@ -8,6 +8,7 @@ from uuid import UUID
 
 from jaclang.jac0core.archetype import EdgeAnchor
 
+from contextrender_bridge.runtime.archetypes import value_problem
 from contextrender_bridge.runtime.memory import CURRENT
 from contextrender_bridge.sessions.ids import caller_root
 from contextrender_bridge.store import rows
@@ -52,11 +53,25 @@ def list_nodes(kind: type, before: Place | None, limit: int) -> list[object]:
     """Return up to `limit` of the caller's nodes of a type, newest first.
 
     Begin with the node after the place `before`, or with the newest node if it is None. The type
-    must have the field `created_at`, which orders the nodes.
+    must have the field `created_at`, which orders the nodes. Nodes whose rows are damaged are
+    skipped.
     """
     memory = CURRENT.get()
     number = memory.number(kind)
-    return memory.nodes(memory.store.listed(caller_root(), number, before, limit))
+    nodes: list[object] = []
+    while count := limit - len(nodes):
+        places = memory.store.listed(caller_root(), number, before, count)
+        listed_at = {id: listed for listed, id in places}
+        nodes += [
+            node
+            for node in memory.nodes(listed_at)
+            if cast(Any, node).created_at == listed_at[node_id(node)]
+            and not value_problem(type(node), archetype_fields(node))
+        ]
+        if len(places) < count:
+            break
+        before = places[-1]
+    return nodes
 
 
 def edges_at(node: object) -> list[tuple[str, bool, UUID, object]]:

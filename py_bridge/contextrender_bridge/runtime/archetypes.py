@@ -182,15 +182,21 @@ def read_problem(name: TypeName, data: bytes) -> str:
         values = rows.read(data)[1]
         cls = type_of(name)
         build(cls, values)
-        if not _has_possible_numbers(values):
-            return "the row is damaged: a number is too large"
-        if cls is not None and (model := _value_model(cls)):
+    except (ValueError, TypeError) as problem:
+        return str(problem)
+    return "" if cls is None else value_problem(cls, values)
+
+
+def value_problem(cls: type, values: Mapping[str, Any]) -> str:
+    """Return why these values cannot be the fields of a type; empty if they can."""
+    if not _has_possible_numbers(values):
+        return "the row is damaged: a number is too large"
+    try:
+        if model := _value_model(cls):
             model.model_validate(values, strict=True)
     except ValidationError as invalid:
         wrong = ", ".join(sorted({str(error["loc"][0]) for error in invalid.errors()}))
         return f"the row is damaged: {wrong} has a value of another type"
-    except (ValueError, TypeError) as problem:
-        return str(problem)
     return ""
 
 

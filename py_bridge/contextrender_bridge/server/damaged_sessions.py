@@ -28,13 +28,17 @@ def first_damage(store: Store, owner: UUID, key: str) -> StoreFinding | None:
     return next((finding for finding in findings if finding.kind != "set aside"), None)
 
 
-def set_damaged_aside(store: Store, owner: UUID, key: str, finding: StoreFinding) -> None:
-    """Move a damaged session to another name, and log one warning.
+def set_damaged_aside(store: Store, owner: UUID, key: str) -> None:
+    """Move a session to another name if it is damaged, and log one warning.
 
     Do nothing if another request moves or writes it at the same time.
     """
+    revision = store.revision_of(owner, session_id_of(owner, key))
+    finding = first_damage(store, owner, key)
+    if finding is None:
+        return
     with suppress(WriteConflict):
-        set_aside(store, owner, key, f"{finding.kind} {finding.message}")
+        set_aside(store, owner, key, f"{finding.kind} {finding.message}", revision)
         log.warning(
             "a session of user %s is damaged: it was set aside under another name, and its "
             "history is recorded anew (see `contextrender check`)",

@@ -128,10 +128,10 @@ class Runtime:
             if not isinstance(key, str):
                 raise
             with self._locks.hold(run.root, key):
-                if finding := first_damage(self.store, owner, key):
-                    if not getattr(self.walkers[run.name], "can_record_again", False):
-                        raise
-                    set_damaged_aside(self.store, owner, key, finding)
+                if getattr(self.walkers[run.name], "can_record_again", False):
+                    set_damaged_aside(self.store, owner, key)
+                elif first_damage(self.store, owner, key):
+                    raise
             return self._run_with_retries(run)
 
     def _run_with_retries(self, run: WalkerRun) -> Any:

@@ -7,7 +7,13 @@ from uuid import UUID
 from contextrender_bridge.engine.history.branch_matching import ROOT, BranchInfo
 from contextrender_bridge.engine.history.event_decoding import is_event, is_intact
 from contextrender_bridge.sessions.findings import Kind, StoreFinding
-from contextrender_bridge.sessions.ids import branch_id, event_id, event_ids, ids_of_session
+from contextrender_bridge.sessions.ids import (
+    branch_id,
+    event_id,
+    event_ids,
+    ids_of_session,
+    session_id_of,
+)
 from contextrender_bridge.sessions.session_nodes import count_branches
 from contextrender_bridge.store import rows
 from contextrender_bridge.store.base import Store
@@ -54,6 +60,11 @@ class NodeCheck:
         branch_count = count_branches(id for id in parts if id != self.session)
         if branch_count and not node:
             yield self.finding("missing", f"the node of session {self.session}")
+        if node and session_id_of(self.owner, self._key) != self.session:
+            yield self.finding("corrupted", f"the name of session {self.session}")
+        place = self.store.revision_of(self.owner, self.session)
+        if node and place and place[1] != node.get("created_at"):
+            yield self.finding("corrupted", "the session's place in the list of sessions")
         if damage := node.get("damage"):
             yield self.finding("set aside", f"damaged: {damage}")
         # If the nodes of the last branches are missing, only the session's node has the count.

@@ -1,7 +1,7 @@
 """Ids computed from owner, session key and numbers, so that nodes are found without a search."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextvars import ContextVar
 from enum import IntEnum
 from functools import lru_cache
@@ -129,18 +129,6 @@ def event_ids(
 def event_range(session: UUID, branch: int) -> tuple[UUID, UUID]:
     """Return the smallest and the largest possible id of a branch's own events."""
     return event_id(session, branch, 0), event_id(session, branch, 256**3 - 1)
-
-
-def own_event_ids(session: UUID, ranges: Iterable[Sequence[int]]) -> list[UUID]:
-    """Return the ids of the own events of all branches of a session.
-
-    `ranges` has, for each branch, the number of its first own event, and the number after its last.
-    """
-    return [
-        event_id(session, owner, number)
-        for owner, (start, stop) in enumerate(ranges)
-        for number in range(start, stop)
-    ]
 
 
 def link_id(session: UUID, name: str) -> UUID:

@@ -24,7 +24,8 @@ from contextrender_bridge.store.writes import (
 
 MAX_KEY_LENGTH: Final = 150
 LOCK_UNCHANGED: Final = (
-    "UPDATE nodes SET rev = rev WHERE owner = ? AND id = ? AND rev = ? AND data = ?"
+    "UPDATE nodes SET rev = rev WHERE owner = ? AND id = ? "
+    "AND rev IS NOT DISTINCT FROM ? AND listed IS NOT DISTINCT FROM ?"
 )
 """Lock a row until the transaction ends. No row is found if the row was changed or moved."""
 DELETE_NODE: Final = "DELETE FROM nodes WHERE owner = ? AND id = ?"
@@ -33,12 +34,15 @@ MOVE_SOURCE: Final = "UPDATE edges SET source = ? WHERE owner = ? AND source = ?
 MOVE_TARGET: Final = f"UPDATE edges {BY_TARGET} SET target = ? WHERE owner = ? AND target = ?"
 
 
-def set_aside(store: Store, owner: UUID, key: str, damage: str) -> str:
+def set_aside(
+    store: Store, owner: UUID, key: str, damage: str, revision: tuple[int, float | None] | None
+) -> str:
     """Move a damaged session to a new name, and return that name.
 
     Give all its rows the ids of the new name in one transaction, and store `damage`, a sentence
     about the fault, in the session's node. If that node cannot be read, move it into quarantine and
-    create a new one. Raise WriteConflict if another request moves or writes the session meanwhile.
+    create a new one. `revision` is what `revision_of` returned for that node before the damage was
+    found. Raise WriteConflict if another request has moved or written the session since then.
     """
     now = datetime.now(UTC)
     name = f"{key[:MAX_KEY_LENGTH]} (corrupted {now:%Y-%m-%d %H:%M:%S.%f})"
@@ -47,17 +51,21 @@ def set_aside(store: Store, owner: UUID, key: str, damage: str) -> str:
     owns_kind = store.kinds.number("nodes.edges", "Owns")
     node_ids = store.ids_between(owner, *ids_of_session(old_id))
     part_ids = {id for id in node_ids if id != old_id}  # branches, events and calls
-    first_row = [(owner, id, rev, data) for id, rev, _, data in store.nodes(owner, node_ids[:1])]
+    if revision is None:
+        lock: Statement = (INSERT_NODE, [(owner, old_id, session_kind, None, b"")])
+    else:
+        lock = (LOCK_UNCHANGED, [(owner, old_id, *revision)])
     stored_fields = _fields_of(store, owner, old_id, session_kind)
     fields = _complete_fields(stored_fields, count_branches(part_ids))
     fields |= {"key": name, "damage": damage}
     row = rows.pack(rows.encode(fields))
     moves = _moves(store, owner, old_id, new_id, part_ids)
     with store.transaction() as cursor:
-        # Of two requests, the one that finds the first row unchanged moves all rows.
-        if not first_row or store.run(cursor, (LOCK_UNCHANGED, first_row)) != [1]:
+        # Every request that writes to the session changes the revision of its node. A new session
+        # of the same name is listed by another time. So one of several requests moves the rows.
+        if store.run(cursor, lock) != [1]:
             raise WriteConflict
-        if stored_fields is None:
+        if revision is not None and stored_fields is None:
             quarantined = (str(old_id), damage, now.isoformat(), owner, old_id)
             store.run(cursor, (QUARANTINE, [quarantined]))
         store.run(

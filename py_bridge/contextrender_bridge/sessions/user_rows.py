@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from contextrender_bridge.engine.call.usage_totals import Row
-from contextrender_bridge.sessions.ids import branch_id, own_event_ids, session_id_of
+from contextrender_bridge.engine.call.usage_totals import Row, total_of
+from contextrender_bridge.sessions.ids import ids_of_session, session_id_of
 from contextrender_bridge.store import rows
 from contextrender_bridge.store.base import Store, row_data
 from contextrender_bridge.store.writes import NODES_PER_DELETION, WriteBatch
@@ -50,36 +50,31 @@ def has_session(store: Store, owner: UUID, key: str) -> bool:
 
 @dataclass(frozen=True)
 class StoredSession:
-    """A stored session: its key, the time of its last write, and its number of branches."""
+    """A stored session: its key and the time of its last write."""
 
     key: str
     updated_at: float
-    branches: int
 
 
 def stored_sessions(store: Store, owner: UUID) -> list[StoredSession]:
     """Return the owner's sessions, least recently written first."""
-    sessions = [
-        StoredSession(fields["key"], fields["updated_at"], fields["branches"])
-        for fields in listed_fields(store, owner)
-    ]
+    sessions = []
+    for fields in listed_fields(store, owner):
+        with suppress(ValueError, TypeError, KeyError):  # A damaged row may lack a field.
+            sessions.append(StoredSession(str(fields["key"]), float(fields["updated_at"])))
     return sorted(sessions, key=lambda session: session.updated_at)
 
 
 def unfinished_removals(store: Store, owner: UUID) -> list[str]:
     """Return the keys of the owner's sessions whose deletion is not finished."""
     deletions = listed_fields(store, owner, "nodes.removal", "PendingDeletion")
-    return [fields["key"] for fields in deletions]
+    return [str(fields["key"]) for fields in deletions if "key" in fields]
 
 
 def session_bytes(store: Store, owner: UUID, session: StoredSession) -> int:
-    """Return the bytes in the rows of a session's events and of the edges from them."""
-    id = session_id_of(owner, session.key)
-    branches = [branch_id(id, number) for number in range(session.branches)]
-    fields = {branch: rows.read(data)[1] for branch, _, _, data in store.nodes(owner, branches)}
-    existing = [fields[branch] for branch in branches if branch in fields]
-    ranges = [(branch["fork_events"], branch["events"]) for branch in existing]
-    return store.bytes_of(owner, own_event_ids(id, ranges))
+    """Return the bytes in the rows of a session and of the edges from them."""
+    parts = store.ids_between(owner, *ids_of_session(session_id_of(owner, session.key)))
+    return store.bytes_of(owner, parts)
 
 
 def listed_fields(
@@ -105,4 +100,7 @@ def all_usage_totals(store: Store) -> Iterator[list[Row]]:
     query = "SELECT DISTINCT owner FROM nodes WHERE kind = ? AND listed IS NOT NULL"
     for (owner,) in store.read(query, (kind,)):
         for fields in listed_fields(store, store.uuid(owner)):
-            yield fields.get("usage_totals", [])
+            with suppress(ValueError, TypeError):  # The values of a damaged row
+                totals = fields.get("usage_totals", [])
+                total_of(totals)
+                yield totals

@@ -27,7 +27,6 @@ from contextrender_bridge.store.writes import (
     UPDATE_NODE,
     UPSERT_EDGE,
     Statement,
-    StoreDamaged,
     StoreUnavailable,
     WriteBatch,
     WriteConflict,
@@ -78,10 +77,11 @@ class Cursor(Protocol):
 
 
 def row_data(value: Any) -> bytes:
-    """Return a row's data, from the driver's value. Raise StoreDamaged if that is not bytes."""
-    if not isinstance(value, (bytes, memoryview)):
-        raise StoreDamaged
-    return bytes(value)
+    """Return a row's data from the driver's value, or empty bytes if the value has another type.
+
+    Empty bytes cannot be read as a row, so such a row counts as damaged.
+    """
+    return bytes(value) if isinstance(value, (bytes, memoryview)) else b""
 
 
 class OtherLayout(Exception):
@@ -196,7 +196,7 @@ class Store(ABC):
         """Return the owner's nodes with these ids, in any order; ids without a node are skipped."""
         query = "SELECT id, rev, kind, data FROM nodes WHERE owner = ?"
         rows = self._rows_of_ids(query, [owner], "id", ids)
-        return [(self.uuid(id), rev, kind, row_data(data)) for id, rev, kind, data in rows]
+        return [self._node_row(*values) for values in rows]
 
     def ids_between(self, owner: UUID, first: UUID, last: UUID, limit: int = -1) -> list[UUID]:
         """Return the ids of the owner's nodes from `first` to `last`, in order.
@@ -225,6 +225,12 @@ class Store(ABC):
         for slice in batched(ids, self.ids_per_query):
             condition, id_values = self.id_condition(column, slice)
             yield from self.read(f"{query} AND {condition}", (*values, *id_values))
+
+    def _node_row(self, id: Any, rev: Any, kind: int, data: Any) -> NodeRow:
+        """Return a node from the driver's values. Without a revision its row is damaged."""
+        if not isinstance(rev, int):
+            rev, data = 0, None
+        return self.uuid(id), rev, kind, row_data(data)
 
     def _edge_row(self, source: Any, kind: int, target: Any, data: Any) -> EdgeRow:
         """Return an edge from the driver's values."""
@@ -259,7 +265,7 @@ class Store(ABC):
         edges: list[EdgeRow] = []
         for id_or_source, kind, target, data, rev in rows:
             if target is None:
-                nodes.append((self.uuid(id_or_source), rev, kind, row_data(data)))
+                nodes.append(self._node_row(id_or_source, rev, kind, data))
             else:
                 edges.append(self._edge_row(id_or_source, kind, target, data))
         return nodes, edges
@@ -298,24 +304,24 @@ class Store(ABC):
 
     def sizes(self, owner: UUID, ids: Iterable[UUID]) -> Iterator[tuple[UUID, int]]:
         """Yield the id and the stored bytes of each of these nodes; skip ids without a node."""
-        query = "SELECT id, LENGTH(data) FROM nodes WHERE owner = ?"
+        query = "SELECT id, COALESCE(LENGTH(data), 0) FROM nodes WHERE owner = ?"
         for id, size in self._rows_of_ids(query, [owner], "id", ids):
             yield self.uuid(id), int(size)
 
-    def listed(self, owner: UUID, kind: int, before: Place | None, limit: int) -> list[UUID]:
-        """Return the ids of up to `limit` listed nodes of a kind, newest first.
+    def listed(self, owner: UUID, kind: int, before: Place | None, limit: int) -> list[Place]:
+        """Return the places of up to `limit` listed nodes of a kind, newest first.
 
         Begin with the node after the place `before`, or with the newest node if it is None.
         """
         any_id = owner  # No node has the number infinity, so the id makes no difference.
         number, id = before or (float("inf"), any_id)
         rows = self.read(
-            "SELECT id FROM nodes WHERE owner = ? AND kind = ? AND listed IS NOT NULL "
+            "SELECT listed, id FROM nodes WHERE owner = ? AND kind = ? AND listed IS NOT NULL "
             "AND (listed, id) < (?, ?) "
             "ORDER BY listed DESC, id DESC LIMIT ?",
             (owner, kind, number, id, limit),
         )
-        return [self.uuid(id) for (id,) in rows]
+        return [(listed, self.uuid(id)) for listed, id in rows]
 
     # Writing.
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from contextrender_bridge.store.base import ReadRows, Store, row_data
 from contextrender_bridge.store.schema import columns
+from contextrender_bridge.store.writes import StoreDamaged
 
 PAGE_ROWS: Final = 500
 TABLES: Final = {
@@ -64,10 +65,17 @@ def _converter(
     `target_numbers` has the number of each type in the target by its number in the source.
     """
     if column == "kind":
-        return target_numbers.__getitem__
+        return lambda number: _target_number(target_numbers, number)
     if column in ("owner", "source", "target") or (table == "nodes" and column == "id"):
         return source.uuid
     if column == "data":
         return lambda data: None if data is None else row_data(data)
     # PostgreSQL returns the value of a JSON column, SQLite its text.
     return lambda value: json.dumps(value) if isinstance(value, (list, dict)) else value
+
+
+def _target_number(target_numbers: dict[int, int], number: int) -> int:
+    """Return a type's number in the target. Raise StoreDamaged if the source has no such type."""
+    if number not in target_numbers:
+        raise StoreDamaged
+    return target_numbers[number]

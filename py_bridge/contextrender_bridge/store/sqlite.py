@@ -123,7 +123,9 @@ class SqliteStore(Store):
     @override
     def connect(self) -> sqlite3.Connection:
         self._file.check_whole()
-        return sqlite3.connect(self._address, uri=True)
+        connection = sqlite3.connect(self._address, uri=True)
+        connection.text_factory = _decode
+        return connection
 
     def copy_to(self, target: Path) -> None:
         """Copy all committed rows into another file, while others read and write."""
@@ -225,6 +227,7 @@ class SqliteStore(Store):
             check_same_thread=False,
             isolation_level=None,
         )
+        connection.text_factory = _decode
         # FULL syncs the log at every commit, so that committed rows survive a power cut. With
         # NORMAL they would only survive the end of the process.
         connection.execute("PRAGMA synchronous=FULL")
@@ -255,6 +258,11 @@ def _with_index(query: str) -> str:
 def _with_id_bytes(row: Sequence[Any]) -> list[Any]:
     """Return the values with each id as bytes, as SQLite stores it."""
     return [value.bytes if type(value) is UUID else value for value in row]
+
+
+def _decode(text: bytes) -> str:
+    """Return a text of the file. A damaged row may have bytes that are no text."""
+    return text.decode(errors="replace")
 
 
 def _code(failure: sqlite3.Error) -> int:

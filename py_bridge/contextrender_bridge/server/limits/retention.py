@@ -37,7 +37,7 @@ may run slightly before the end of its interval."""
 class DueSession:
     """A session to delete. `reason` is the limit: `age`, `sessions` or `bytes`.
 
-    `bytes` is the size of its events and of the edges from them.
+    `bytes` is the size of its rows and of the edges from them.
     """
 
     user: Caller
