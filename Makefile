@@ -138,6 +138,7 @@ fix: .venv/ready
 .venv/locked: requirements/lock.txt
 	@python=$$(.ci/find-python) && echo "Creating .venv ($$($$python --version))" && \
 		$$python -m venv --clear .venv
+	@echo "Installing $$(grep -c == requirements/lock.txt) packages, which takes a minute or two"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--no-deps --require-hashes --requirement requirements/lock.txt
 	@touch $@

@@ -172,10 +172,13 @@ def sign_in_code(url: str, data: Path | None = None) -> str:
             timeout=CODE_TIMEOUT,
             **network_options(url),
         )
-        answer = reply.json()
-    except (httpx.HTTPError, ValueError) as error:
+    except httpx.HTTPError as error:
         raise Unreachable(f"No answer from {url}: {type(error).__name__}.") from None
-    if reply.is_error:
+    try:
+        answer = reply.json()
+    except ValueError:
+        answer = None
+    if reply.is_error or not isinstance(answer, dict) or "code" not in answer:
         raise error_of(reply.status_code, answer)
     return str(answer["code"])
 

@@ -9,6 +9,7 @@ from contextrender_bridge.cli import SUBCOMMANDS
 
 from tests.cli.test_doctor import machine
 from tests.support.command import contextrender, printed
+from tests.support.scripted_model import Model, Reply, serving
 
 __all__ = ["machine"]
 
@@ -70,6 +71,22 @@ def test_bash_completes_commands_and_agents(tmp_path: Path) -> None:
     )
     process = subprocess.run(["bash", str(script)], capture_output=True, text=True, check=True)
     assert process.stdout == "serve sessions search\ncodex\n"
+
+
+@pytest.mark.parametrize("words", [("sessions",), ("console", "--print")])
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"ok": true}'])
+def test_server_of_another_program_is_named(
+    words: tuple[str, ...], body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Model()
+    model.answer = lambda _: Reply([body])
+    with serving(model, lifespan="off") as address:
+        monkeypatch.setenv("CONTEXTRENDER_URL", address)
+        monkeypatch.setenv("CONTEXTRENDER_TOKEN", "token")
+        process = contextrender(*words)
+    assert process.returncode == 1
+    sentence = "The answer (HTTP 200) is not ContextRender's: is the address right?"
+    assert process.stderr == f"contextrender: {sentence}\n"
 
 
 def test_uninstall_lists_and_removes_files(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
