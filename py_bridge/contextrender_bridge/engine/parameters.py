@@ -33,7 +33,7 @@ def budget_name(budget: int) -> int | str:
 
 
 def limits_of(budget: int, window: int | None) -> tuple[int, int]:
-    """Return the upper limit of a call's budget, and the tokens at which the budget starts.
+    """Return the upper limit of an automatic budget, and the budget of the first call, in tokens.
 
     For a fixed budget, both are that budget. `window` is the model's context window in tokens, None
     if it is unknown.
@@ -101,9 +101,10 @@ PIN_FIELDS: Final = ("pinned_tools", "pinned_calls")
 
 @dataclass(slots=True, frozen=True)
 class Pins:
-    """The results to pin: by the name of the tool, or by the id of the call.
+    """The results to pin: those of the `pinned_tools`, and those of the `pinned_calls`.
 
-    A name of a tool is a pattern with the wildcards `*`, `?` and `[...]`.
+    `pinned_tools` are patterns of tools' names with the wildcards `*`, `?` and `[...]`.
+    `pinned_calls` are ids of calls.
     """
 
     pinned_tools: tuple[str, ...] = ()
@@ -117,9 +118,9 @@ class Pins:
         """
         tools = _check_names("pinned_tools", pinned_tools)
         for pattern in tools:
-            set_text = pattern.partition("[")[2]
+            _, bracket, after_bracket = pattern.partition("[")
             # In a set of characters such as []a], a leading ] does not end the set.
-            if "[" in pattern and "]" not in set_text[1:]:
+            if bracket and "]" not in after_bracket[1:]:
                 raise InvalidRequest(f"pinned_tools has a [ without a ]: {pattern!r:.40}")
         return cls(tools, _check_names("pinned_calls", pinned_calls))
 
@@ -143,7 +144,7 @@ class Pins:
         return bool(self.pinned_tools or self.pinned_calls)
 
     def names(self, tool: str, call_id: str) -> bool:
-        """Return whether to pin the result of the call with this id of the tool `tool`."""
+        """Return whether the result of this call of a tool is pinned."""
         return call_id in self.pinned_calls or any(
             fnmatchcase(tool, pattern) for pattern in self.pinned_tools
         )

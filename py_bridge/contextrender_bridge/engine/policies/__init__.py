@@ -25,12 +25,11 @@ from contextrender_bridge.engine.policies.contextrender_cache_aware import conte
 
 
 def contextrender(view: PolicyInput) -> Selection:
-    """Select complete results greedily by observed reuse, recency and relevance, less redundancy.
+    """Select results by the method's rules (docs/method.md, Selection and Oversized results).
 
-    An oversized result of the last turn competes as a substitute of at most
-    `view.substitute_limit` tokens. Older oversized results get substitutes, in the order of their
-    usefulness, from the tokens that remain (docs/method.md, Oversized results). The selection has
-    only the limits of substitutes, which are written later.
+    Complete results are selected greedily by their usefulness less their redundancy. Oversized
+    results are selected as substitutes. The selection has only the limits of substitutes, because
+    their texts are written later.
     """
     parameters = view.parameters
     uses_vectors = parameters.weight_relevance or parameters.redundancy_penalty
@@ -39,6 +38,8 @@ def contextrender(view: PolicyInput) -> Selection:
     # Python refuses to append to an `array` while NumPy shares its memory, so copy it.
     call_tokens = np.array(view.history.results.call_tokens, dtype=np.int64)
     budget = view.budget_for_results
+
+    # Oversized results of the last turn compete with complete results, at the cost of a substitute.
     limit, is_oversized = view.substitute_limit, view.oversized
     may_be_substituted = view.eligible & is_oversized & (limit > 0)
     may_be_complete = view.eligible & ~is_oversized
@@ -47,9 +48,10 @@ def contextrender(view: PolicyInput) -> Selection:
     costs = np.where(is_candidate, costs, budget + 1)  # so that others never fit
     cosines_to = partial(cosines_among, view.vectors())
     greedy = select_greedily(usefulness, costs, budget, cosines_to, parameters.redundancy_penalty)
-
-    substituted = [result for result in greedy.selected if is_oversized[result]]
     complete = [result for result in greedy.selected if not is_oversized[result]]
+    substituted = [result for result in greedy.selected if is_oversized[result]]
+
+    # Older oversized results get substitutes from the remaining tokens, the most useful first.
     remaining_tokens = budget - greedy.tokens
     older = np.flatnonzero(may_be_substituted & (view.ages > 1)).tolist()
     for result in sorted(older, key=lambda r: (-usefulness[r], r)):
@@ -70,7 +72,7 @@ def contextrender(view: PolicyInput) -> Selection:
 def with_weights(
     *, recency: float = 0, reuse: float = 0, relevance: float = 0
 ) -> Callable[[PolicyInput], Selection]:
-    """Return the method's policy with these weights, whatever the parameters: an ablation."""
+    """Return an ablation: the method's policy with these weights instead of the parameters'."""
 
     def select(view: PolicyInput) -> Selection:
         """Return the selection that the method's policy makes with these weights."""
@@ -89,10 +91,10 @@ def with_weights(
 class Policy:
     """A way to select what a prompt shows.
 
-    `choose` makes the selection. A policy that `tracks_tokens` ranks results by tracked tokens. It
-    reads every text of a history before it renders it, and selects pinned results itself. If a
-    policy `is_cache_aware`, the budget is an upper limit, and the policy sets the budget of each
-    call.
+    `choose` makes the selection. If `tracks_tokens` is true, the policy ranks results by tracked
+    tokens: it reads every text of a history, and selects pinned results itself. If `is_cache_aware`
+    is true, the policy continues the previous prompt, and sets the budget of each call below an
+    upper limit.
     """
 
     choose: Callable[[PolicyInput], Selection]
@@ -127,7 +129,7 @@ POLICIES: Mapping[str, Policy] = {
 
 
 def policy_named(name: str) -> Policy:
-    """Return the policy of that name. Raise InvalidRequest, which lists the names, if none has."""
+    """Return the policy of that name. If there is none, raise InvalidRequest with all names."""
     if name not in POLICIES:
         raise InvalidRequest(
             f"no policy {name!r:.40}; there are {', '.join(POLICIES)}; "
@@ -139,13 +141,13 @@ def policy_named(name: str) -> Policy:
 def selection_for(view: PolicyInput, policy: Policy, agent_defaults: bool = False) -> Selection:
     """Return the policy's selection, or every result if the full history is within the budget.
 
-    Pinned results are added if the policy has not selected them. With `agent_defaults`, the newest
-    results are added, too. A cache-aware policy decides for itself whether everything is shown.
+    Add pinned results that the selection lacks and, with `agent_defaults`, the newest results.
     """
+    # A cache-aware policy decides by itself whether everything is shown.
     if policy is FULL or (view.fits and not policy.is_cache_aware):
         return select_all(view)
     selection = policy.choose(view)
-    must_show_pins = bool(view.pins) and not policy.tracks_tokens  # which has selected them
+    must_show_pins = bool(view.pins) and not policy.tracks_tokens  # others select pins themselves
     if not (agent_defaults or must_show_pins):
         return selection
     context = next_call(view)

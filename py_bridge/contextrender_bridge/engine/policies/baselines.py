@@ -46,7 +46,10 @@ def semantic_retrieval(view: PolicyInput) -> Selection:
 def _add_fitting(
     view: PolicyInput, selected: list[int], order: Sequence[int], limit: float
 ) -> list[int]:
-    """Return the selected results and, in `order`, the others that fit `limit` tokens with them."""
+    """Add results to the selected ones in `order`, and skip those that do not fit.
+
+    Together, the returned results have at most `limit` tokens, unless `selected` has more.
+    """
     available = view.eligible.copy()
     available[selected] = False
     tokens = sum(int(view.costs[result]) for result in selected)

@@ -1,4 +1,4 @@
-"""Policies that rank results by their result score: their expected use for their size."""
+"""Policies that rank results by their result score: the expected use of a result for its size."""
 
 import math
 
@@ -16,10 +16,10 @@ from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 
 
 def reuse_density(view: PolicyInput) -> Selection:
-    """Select the newest turn's results, then pinned results, then complete results.
+    """Select the newest turn's results, then pinned results, then other results complete.
 
-    These are in the order of their result scores ("Result score" in docs/policies.md). Excerpts of
-    the newest results have no limit but the tokens that are left.
+    The other results are selected in the order of their result scores ("Result score" in
+    docs/policies.md). Excerpts of the newest results may have all tokens that are left.
     """
     context = next_call(view)
     builder, scores = SelectionBuilder(context, select_text(context)), scores_of(context)
@@ -31,9 +31,10 @@ def reuse_density(view: PolicyInput) -> Selection:
 
 
 def contextrender_excerpts(view: PolicyInput) -> Selection:
-    """Select the newest results, then complete results, then excerpts of text shown nowhere else.
+    """Select the newest and pinned results, then other results complete, then excerpts of others.
 
-    Complete results are in the order of their result scores ("Result score" in docs/policies.md).
+    Complete results are selected in the order of their result scores ("Result score" in
+    docs/policies.md).
     """
     context = next_call(view)
     scores = scores_of(context)
@@ -47,8 +48,8 @@ IN_PART = "only the parts with values that are visible nowhere else"
 def selection_of(builder: SelectionBuilder, scores: Scores) -> Selection:
     """Return what the builder has selected for the next call.
 
-    Its scores have no relevance, because these policies do not embed. The result score is what
-    results rank by, and is shown as their usefulness, too.
+    These policies do not embed, so the scores have no relevance. The result score is also shown as
+    the usefulness.
     """
     texts = builder.excerpts()
     return Selection(

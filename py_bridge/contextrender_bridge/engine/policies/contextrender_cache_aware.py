@@ -1,7 +1,7 @@
 """A policy that repeats the last prompt and appends to it (docs/policies.md).
 
-Some providers cache a prompt only up to cache breakpoints, and read from the cache only up to a
-position that was a breakpoint before. `breakpoints_of` chooses these positions.
+Some providers cache a prompt only up to cache breakpoints. They can read it from the cache up to a
+position that was a breakpoint of an earlier prompt. `breakpoints_of` chooses these positions.
 """
 
 from dataclasses import replace
@@ -35,13 +35,12 @@ COMPLETE_ONCE: Final = "complete in this call, an excerpt from the next one on"
 def contextrender_cache_aware(view: PolicyInput) -> Selection:
     """Return the last answered call's selection with the new results, within the call's budget.
 
-    The prompt is rebuilt if these exceed the budget. Without an answered call, the policy assumes
-    that earlier prompts had everything. A selection that `is_over` omits something, or a prompt
-    before it did; until then the prompt has all results.
+    If they exceed the budget, rebuild the prompt. While all messages fit, select all results. That
+    is also assumed of earlier calls if no call was answered.
     """
     previous = select_answered_calls(view) if view.select_answered else view.previous
     selection = step(next_call(view), previous or NOTHING_SHOWN)
-    if not selection.is_over:
+    if not selection.is_over:  # neither this prompt nor an earlier one omits anything
         return replace(select_all(view), budget=selection.budget)
     return replace(selection, reasons=_reasons(view, selection))
 
@@ -49,8 +48,8 @@ def contextrender_cache_aware(view: PolicyInput) -> Selection:
 def step(context: CallContext, previous: Selection) -> Selection:
     """Return a call's selection, which continues the `previous` call's.
 
-    It is within the call's own budget. If that is automatic, it is below the limit that the view
-    has, and more of the newest results is shown beyond it.
+    It is within the call's own budget. If the budget is automatic, the newest results may exceed it
+    in this call alone.
     """
     budget, follows_miss = adjust_budget(context, previous)
     selection = _select_within_budget(context.with_budget(int(budget)), previous.as_continued())
@@ -62,9 +61,9 @@ def step(context: CallContext, previous: Selection) -> Selection:
 def select_answered_calls(view: PolicyInput) -> Selection | None:
     """Return the last answered call's selection, or None if no call was answered.
 
-    The calls that were answered since the `previous` selection are selected one after the other,
-    because each continues the prompt of the one before. An assistant message answers the call that
-    had all messages before it.
+    Select the calls that were answered since the `previous` selection, one after the other, because
+    each continues the prompt of the one before. An assistant message answers the call that had all
+    messages before it.
     """
     selection, track = view.previous, tracker(view)
     after_previous_answer = selection.messages + 1 if selection else 0
@@ -77,11 +76,11 @@ def select_answered_calls(view: PolicyInput) -> Selection | None:
 def _select_within_budget(context: CallContext, previous: Selection) -> Selection:
     """Return the selection within the call's budget.
 
-    It has everything if that fits and nothing was omitted before. Otherwise the previous prompt is
-    appended to; if that is impossible, the prompt is rebuilt.
+    If everything fits, and nothing was omitted before, select everything. Otherwise append to the
+    previous prompt if possible, or else rebuild the prompt.
     """
     if not previous.is_over and context.fits:
-        return Selection(context.message_count)
+        return Selection(context.message_count)  # which stands for all results
     is_full_rebuild_due = context.turn % REBUILD_EVERY == 0 or _is_expired(context, previous)
     if not is_full_rebuild_due and (builder := append_step(context, previous)):
         return _selection(builder, builder.excerpts(), previous.rebuilt, previous.breakpoints)
@@ -92,7 +91,10 @@ def _select_within_budget(context: CallContext, previous: Selection) -> Selectio
 
 
 def _is_expired(context: CallContext, previous: Selection) -> bool:
-    """Return whether no provider's cache can still hold the previous prompt."""
+    """Return whether the previous prompt is older than `cache_ttl_minutes`.
+
+    Then no provider's cache still has it.
+    """
     minutes = context.view.parameters.cache_ttl_minutes
     if not minutes or not previous.is_over:
         return False
@@ -100,7 +102,10 @@ def _is_expired(context: CallContext, previous: Selection) -> bool:
 
 
 def _rebuild(context: CallContext, previous: Selection, *, may_keep_start: bool) -> PartialRebuild:
-    """Return a partial rebuild if `may_keep_start` and a good one exists, otherwise a full one."""
+    """Return a partial rebuild if one is good enough, otherwise a full rebuild.
+
+    Without `may_keep_start`, the beginning of the prompt may not stay, so the rebuild is full.
+    """
     scores, share = scores_of(context), context.view.parameters.rebuild_share
     text = select_text(context, previous.text)
     full_rebuild = SelectionBuilder(context, text)
@@ -118,10 +123,10 @@ def _selection(
     rebuilt: int,
     breakpoints: tuple[int, ...],
 ) -> Selection:
-    """Return what the builder has selected, which is not the full history.
+    """Return what the builder has selected, for a prompt that does not have the full history.
 
-    `rebuilt` is the number of messages when the prompt was last rebuilt, which also chose the
-    `breakpoints` up to which a provider may cache it.
+    `rebuilt` is the number of messages when the prompt was last rebuilt. `breakpoints` were chosen
+    at that time.
     """
     return Selection(
         builder.context.message_count,
@@ -158,7 +163,7 @@ def _reasons(view: PolicyInput, selection: Selection) -> dict[int, str]:
 
 QUARTERS: Final = (0.25, 0.5, 0.75)
 MAX_BREAKPOINTS: Final = 3
-"""A provider may allow four breakpoints; the end of the prompt needs one of them."""
+"""The largest number of breakpoints. A provider may allow four, and the prompt's end needs one."""
 
 
 def breakpoints_of(
@@ -166,23 +171,24 @@ def breakpoints_of(
 ) -> tuple[int, ...]:
     """Return the positions of the messages after which a provider may cache the prompt.
 
-    They are at about the quarters of the prompt; its end is not among them. `cut` is the message up
-    to which the prompt is the same as before, or NO_CUT. A provider reads from its cache only up to
-    a breakpoint, so the last one of the `previous` breakpoints that is not after `cut` is kept. If
-    there is none, `cut` is a breakpoint. Of the quarters, the last two after it are breakpoints.
+    After a full rebuild, these are at about the quarters of the prompt. `cut` is the message up to
+    which the prompt is the same as before, or NO_CUT. The end of the prompt is not among them.
     """
     end_tokens = np.cumsum(_prompt_sizes(builder, excerpts))
     quarter_tokens = [share * end_tokens[-1] for share in QUARTERS]
     quarters: list[int] = np.searchsorted(end_tokens, quarter_tokens).tolist()
     if cut == NO_CUT:
         return tuple(sorted({*quarters}))
+    # A provider has cached the part that stays the same only up to an earlier breakpoint, so keep
+    # the last one. Two quarters after it may be breakpoints, too.
     kept_breakpoint = max((position for position in previous if position <= cut), default=cut)
     later_quarters = [position for position in quarters if position > kept_breakpoint]
-    return tuple(sorted({kept_breakpoint, *later_quarters[1 - MAX_BREAKPOINTS :]}))
+    last_quarters = later_quarters[-(MAX_BREAKPOINTS - 1) :]
+    return tuple(sorted({kept_breakpoint, *last_quarters}))
 
 
 def _prompt_sizes(builder: SelectionBuilder, excerpts: dict[int, Substitute]) -> np.ndarray:
-    """Return the tokens of each message as the prompt shows it."""
+    """Return the tokens of each message in the prompt, 0 for an omitted message."""
     context, history = builder.context, builder.context.view.history
     results, sizes = history.results, sizes_of(builder.text, context)
     unbudgeted = list(context.unbudgeted)

@@ -1,4 +1,4 @@
-"""Past model calls, recomputed from the store. The computations let other requests run between."""
+"""Past model calls, recomputed from the store. Long computations pause to let requests run."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,9 +8,10 @@ _PAUSE: ContextVar[Callable[[], None] | None] = ContextVar("pause", default=None
 
 
 def let_requests_run() -> None:
-    """Pause a long computation, if its caller set a function for that by `pausing`.
+    """Pause a long computation. Each of its small steps calls this.
 
-    Each small step of the computation calls this. Hold no lock that other requests wait for.
+    The caller sets the function that waits with `pausing`; without one, there is no pause. Hold no
+    lock that other requests wait for.
     """
     if (wait := _PAUSE.get()) is not None:
         wait()

@@ -1,8 +1,8 @@
 """The past model calls of a branch: recorded ones, and renderings recomputed from the store.
 
-A rendering follows from the messages before the call and the settings, by today's rules; it is not
-stored. The prompt that the model received is recorded with the call (`record_at`). A `BranchReplay`
-is a cache of one process: it reads the stored events once, and then only the new ones.
+The prompt that the model received is recorded with the call (`record_at`). A rendering is not
+stored: it is computed by today's rules from the settings and the messages before the call. A
+`BranchReplay` is a cache of one process: it reads the stored events once, and then only new ones.
 Long because one class holds the data of a branch, which grows in one step.
 """
 
@@ -46,9 +46,12 @@ from contextrender_bridge.engine.text.values import extract_values
 
 MAX_EARLIER_HISTORIES: Final = 3
 SEARCHED_CALLS: Final = 3
-"""The number of earlier calls that may be the one which the next call continues."""
+"""The number of last calls among which the call is searched that the next call continues."""
 ROW_BYTES: Final = 1_500
-"""The memory of a stored event's fields and vector, without its text, which the history shares."""
+"""An estimate of the memory of a stored event's fields and vector.
+
+The text is not included, because the history has the same text.
+"""
 
 
 class CallPosition(NamedTuple):
@@ -61,8 +64,8 @@ class CallPosition(NamedTuple):
 class BranchReplay:
     """One branch's stored events and its model calls, from which past prompts are recomputed.
 
-    Only a thread that holds `lock` may use it. A call is answered by an assistant message. Calls
-    without an answer are known, too: a user message, or no message yet, follows them.
+    Only a thread that holds `lock` may use it. A call is followed by its answer, an assistant
+    message. A call without an answer is followed by a user message, or by no message yet.
     """
 
     def __init__(self, embedder: Embedder, counter: TokenCounter) -> None:
@@ -85,22 +88,23 @@ class BranchReplay:
         self.missing_results: dict[int, tuple[MissingResult, ...]] = {}
         self.ids: dict[int, UUID] = {}
 
-        # What is known of calls by their ids.
-        self.chain = SelectionChain()  # what each recorded call showed
+        # The calls by their ids.
+        self.chain = SelectionChain()  # the selection of each recorded call
         self.call_positions: dict[UUID, CallPosition] = {}
         self._changes: dict[int, list[DisplayChange]] | None = None
-        """The changes of each result's display by calls, by the result's event.
+        """By a result's event: how calls changed the display of the result.
 
         It is None if calls were added since it was computed.
         """
-        self.usage_count = 0  # of the session's calls with usage, when they were last read
+        self.usage_count = 0
+        """The number of the session's calls with usage, when the calls were last read."""
 
         # Caches of what is computed from the events.
         self._earlier: OrderedDict[int, History] = OrderedDict()  # by their number of messages
-        self._last_selection: dict[RenderSettings, Selection] = {}  # of the last call rendered
+        self._last_selection: dict[RenderSettings, Selection] = {}  # of the last rendered call
         self._recall = RecallTrace()  # finds the results that an answer repeats
-        self._recall_messages = 0  # the number of messages that were added to it
-        self._recall_results: dict[int, list[int]] = {}  # the results that it found, by turn
+        self._recall_messages = 0  # the number of messages that were added to `_recall`
+        self._recall_results: dict[int, list[int]] = {}  # by turn: the results that it found
         self._message_of_value: dict[str, int] = {}
         """The first user or system message with each value, among the first `_read_messages`."""
         self._read_messages = 0
@@ -125,10 +129,10 @@ class BranchReplay:
     def extend(
         self, event_rows: Iterable[Fields], first: int, stored_uses: StoredUses | None = None
     ) -> None:
-        """Append events as their stored fields, from event number `first` on.
+        """Append events, given as their stored fields, from event number `first` on.
 
         Events that the replay has already are skipped. The uses of results are read from
-        `stored_uses`, or traced again without these.
+        `stored_uses`. If that is None, they are traced again.
         """
         new_rows = list(event_rows)[self.full_history.events - first :]
         if not new_rows:
@@ -170,7 +174,7 @@ class BranchReplay:
         return None if messages is None else self.calls.get(messages)
 
     def selection_at(self, messages: int) -> Selection | None:
-        """Return the selection of the recorded call with so many messages, or None."""
+        """Return the selection of the recorded call that had `messages` messages, or None."""
         if messages not in self.ids:
             return None
         return self.chain.selection(
@@ -178,7 +182,10 @@ class BranchReplay:
         )
 
     def shown_at(self, messages: int) -> tuple[set[int], set[int]]:
-        """Return the results that a recorded call showed complete, and those shown in part."""
+        """Return the results that a call showed complete, and those that it showed in part.
+
+        The call had `messages` messages, and is recorded.
+        """
         trail = self.chain.trail(self.ids[messages])
         assert trail is not None
         return self._results_among(trail.complete), self._results_among(trail.partial)
@@ -198,11 +205,10 @@ class BranchReplay:
     ) -> None:
         """Add recorded calls, or replace them. Each mapping is by the calls' ids.
 
-        `positions` are in the order of the events. `edges` store what a call showed, and `before`
-        has the call before it, which they may be relative to. `miss_edges` lead to the results that
-        a call's answer used and its prompt did not show. The parent's call at the fork has no
-        record, but later calls may be relative to it. If an edge that a call's prompt follows from
-        is corrupted or missing in the store, the call counts as not recorded.
+        `positions` are in the order of the events. `edges` store a call's selection, maybe relative
+        to the call `before` it. `miss_edges` lead to the results that a call's answer used and its
+        prompt did not show. A call of the parent, which later calls are relative to, has edges and
+        no record.
         """
         self.call_positions |= positions
         self.chain.update(edges, before)
@@ -212,6 +218,7 @@ class BranchReplay:
                 continue
             messages = bisect_left(self.full_history.first_events, position.events)
             self.ids[messages] = call
+            # If an edge is corrupted or missing in the store, the call counts as not recorded.
             has_all_edges = self.chain.trail(call) is not None
             if call in records and has_all_edges:
                 self.calls[messages] = records[call]
@@ -222,7 +229,7 @@ class BranchReplay:
                 )
 
     def display_histories(self, results: Iterable[int]) -> dict[int, DisplayHistory]:
-        """Return the display histories of these results: how the calls changed what is shown."""
+        """Return how the calls changed the display of each of these results, by result."""
         if self._changes is None:
             self._changes = {}
             for call in self.call_positions.keys() & self.chain.calls.keys():
@@ -237,12 +244,13 @@ class BranchReplay:
         }
 
     def previous_selection(self, messages: int, policy: str) -> Selection | None:
-        """Return the selection of the last answered call before a call, if it has this policy.
+        """Return the selection that the call with `messages` messages continues, or None.
 
-        Return None if it has another policy, or is not among the `SEARCHED_CALLS` calls before. A
-        call is followed by its answer, or by a user message if it was not answered.
+        It is that of the last answered call before it, if that has the policy. Only the
+        `SEARCHED_CALLS` calls before it are searched.
         """
         roles = self.full_history.roles
+        # A call is followed by its answer, or by a user message.
         after_calls = (p for p in range(messages - 1, 0, -1) if roles[p] in ("assistant", "user"))
         for position in islice(after_calls, SEARCHED_CALLS):
             is_answered = roles[position] == "assistant"
@@ -259,14 +267,14 @@ class BranchReplay:
         return arguments_of(self.full_history.messages[message] or {}, call)
 
     def settings_by_turn(self, default: RenderSettings) -> SettingsByTurn:
-        """Return the settings of every call, `default` for calls that were not recorded."""
+        """Return the settings of every call. A call before the first recorded one has `default`."""
         records = ((turn, self.record_at(turn)) for turn in range(1, self.next_turn + 1))
         return SettingsByTurn.of(
             ((turn, record.settings) for turn, record in records if record), default
         )
 
     def calls_without_usage(self) -> list[int]:
-        """Return the first events of the answers whose calls have no reported usage so far."""
+        """Return the recorded calls without usage, as the first event numbers of their answers."""
         return [
             self.full_history.first_events[message]
             for message in self.answer_positions
@@ -283,7 +291,10 @@ class BranchReplay:
         return () if message is None else uses_of(self.full_history, message)
 
     def old_versions_at(self, turn: int) -> dict[int, int]:
-        """Return the results of which an answer used an old version, and the edits' turns."""
+        """Return the results of which a turn's answer used an old version of the file.
+
+        The values are the turns of the first edit after the result.
+        """
         message = self.answer_to(turn)
         if message is None:
             return {}
@@ -298,10 +309,8 @@ class BranchReplay:
         return content_text(original.get("content")) if original else ""
 
     def recall_results_at(self, turn: int) -> tuple[int, ...]:
-        """Return the results of which a turn's message repeats tokens (docs/method.md, Measures).
-
-        Messages that were added since this was last computed are read first.
-        """
+        """Return the results whose tokens a turn repeats (docs/method.md, Measures)."""
+        # Read the messages that were added since the last call of this method.
         for message in range(self._recall_messages, len(self.full_history)):
             for event in self._recall.add(self.full_history.messages[message] or {}):
                 self._recall_results.setdefault(event.turn, []).append(event.result)
@@ -309,11 +318,12 @@ class BranchReplay:
         return tuple(self._recall_results.get(turn, ()))
 
     def message_with(self, value: str, operation: int) -> int:
-        """Return the first user or system message with a value before an operation's message.
+        """Return the first user or system message before an operation that contains a value.
 
-        Return -1 if there is none. Such a value has a source besides the results. `operation` is
-        an event number. Messages that were added since the last request are read first.
+        Return -1 if there is none. If there is one, the operation may have the value from it, and
+        not from a result. `operation` is an event number.
         """
+        # Read the messages that were added since the last call of this method.
         for message in range(self._read_messages, len(self.full_history)):
             if self.full_history.roles[message] in ("user", "system"):
                 for found_value in extract_values(self.text_of(message)):
@@ -359,9 +369,9 @@ class BranchReplay:
         return holders
 
     def history_before(self, messages: int) -> History:
-        """Return the history as it was after its first `messages` messages. Do not keep it.
+        """Return the history as it was after its first `messages` messages. Do not store it.
 
-        The last few are cached here, with the vectors that renderings computed for them.
+        The last few such histories are cached, with the vectors that renderings computed for them.
         """
         if messages == len(self.full_history):
             return self.full_history
@@ -382,16 +392,17 @@ class BranchReplay:
         """Return the rendering of a call, as if all earlier calls had had these settings.
 
         `compact` returns stored result summaries. `previous` is the selection of the last answered
-        call, if that is known. Otherwise a policy that continues prompts starts from the last
-        rendering under these settings, if the history has its answer.
+        call, if that is known. Otherwise a cache-aware policy continues the last rendering under
+        these settings, if the history has the answer to it.
         """
         if not policy_named(settings.policy).is_cache_aware:
             return self.render_after(None, history, settings, compact)
         selection = previous or self._last_selection.get(settings)
         if selection is not None:
-            answer = selection.messages
+            answer = selection.messages  # the position of the message after the prompt's messages
             is_answered = answer < len(history) and self.full_history.roles[answer] == "assistant"
-            selection = selection if is_answered else None
+            if not is_answered:
+                selection = None
         rendered = self.render_after(selection, history, settings, compact, select_answered=True)
         self._last_selection[settings] = rendered.selection
         return rendered
@@ -407,9 +418,9 @@ class BranchReplay:
     ) -> RenderedCall:
         """Return the rendering of a call that continues the `previous` selection.
 
-        If `select_answered` is true, the calls that were answered after the `previous` one are
-        selected first, and this call continues the last of them. Otherwise it continues `previous`
-        itself, which must be the selection of the last answered call, or None.
+        Without `select_answered`, `previous` must be the selection of the last answered call, or
+        None. With it, later calls may have been answered. They are selected first, and this call
+        continues the last of them.
         """
         return render_call(
             history,
@@ -424,7 +435,7 @@ class BranchReplay:
     def render_recorded(
         self, history: History, settings: RenderSettings, selection: Selection
     ) -> RenderedCall:
-        """Return a recorded call as a rendering. Its selection is the recorded one."""
+        """Return a recorded call as a rendering with the recorded `selection`."""
         share = settings.parameters.query_task_share
         relevance = Relevance(history, lambda: self._embedder, self.text_of, share)
         view = policy_input(history, **self._inputs(settings), relevance_of=relevance)

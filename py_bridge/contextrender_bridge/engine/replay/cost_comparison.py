@@ -1,4 +1,4 @@
-"""Costs of a run's calls under one setting and with full history, and of the holdout's sessions."""
+"""Costs of a run's calls under one setting and with full history; rendered and holdout sessions."""
 
 from __future__ import annotations
 
@@ -23,15 +23,14 @@ from contextrender_bridge.engine.text.percentage import percent
 class CostCurve:
     """Sums over a run's first calls, and the cumulative costs in dollars after each call.
 
-    - `full_usage` is the summed usage with full history, and `full_prompts` has its prompt tokens
-      of each call. Full histories are cut at the model's window.
-    - `recall_events` counts the pairs of an answer and an earlier result that it repeats, and
-      `recall_events_complete` those of which the result was complete in the prompt.
-    - `calls_with_uses` counts the calls whose answer used an earlier result, `calls_with_misses`
-      those of them with a miss. `misses` counts all misses.
-    - `calls_without_price` counts the calls of models without a price; the costs are without them.
-    - `price_sources` names, for each model without a price of its own, the model whose price is
-      used.
+    - `full_usage` is the summed usage with full history. `full_prompts` has the prompt tokens of
+      each call with full history. Full histories are cut at the model's window.
+    - `recall_events` counts the pairs of an answer and an earlier result that the answer repeats.
+      `recall_events_complete` counts the pairs whose result was complete in the prompt.
+    - `calls_with_uses` counts the calls whose answer used an earlier result. `calls_with_misses`
+      counts the calls with a miss. `misses` counts all misses.
+    - `calls_without_price` counts the calls of models without a price. They cost 0 here.
+    - `price_sources` has, for each model without a price of its own, the model whose price is used.
     """
 
     calls: Sequence[ReplayedCall]
@@ -88,13 +87,13 @@ def _cost(usage: Usage, price: Price | None) -> float:
 
 
 def _cap_to_window(full_usage: Usage, window: int | None) -> Usage:
-    """Return the usage of the full history as cut at the model's window, if that is known."""
+    """Return the usage of a full history that is cut at the model's window, if that is known."""
     prompt = min(full_usage.prompt, window or full_usage.prompt)
     return Usage.of_prompt(prompt, min(full_usage.cache_read, prompt), full_usage.output)
 
 
 MIN_SESSIONS: Final = 20
-"""The sessions that each group needs before the groups are compared."""
+"""The number of sessions that each group needs for a comparison."""
 RESAMPLES: Final = 2_000
 INTERVAL: Final = (2.5, 97.5)
 """The percentiles between which 95% of the values are."""
@@ -105,8 +104,9 @@ MEASURES: Final = ("calls", "length", "prompt", "uncached", "cached", "output")
 class BilledSession:
     """The calls of one session that have a provider's usage, and their tokens.
 
-    `length` is the mean of the full history's tokens, over all calls of the session. Of the
-    `prompt` tokens, `cached` tokens were read from the provider's cache and `uncached` were not.
+    `holdout` is true for a session of the holdout, and false for a rendered one. `length` is the
+    mean number of tokens of the full history, over all calls of the session. Of the `prompt`
+    tokens, `cached` tokens were read from the provider's cache and `uncached` were not.
     """
 
     holdout: bool
@@ -121,15 +121,16 @@ class BilledSession:
     def of(cls, rows: Iterable[Row]) -> Self | None:
         """Return a session from its `usage_totals`, or None if it is in neither group.
 
-        A session is in the holdout if one of its calls is. A session whose calls were only recorded
-        is in no group.
+        A session is in the holdout if one of its calls is. A session without usage, or whose calls
+        were only recorded, is in no group.
         """
         deliveries: set[str] = set()
         total = CallTotals()
         for (*_, delivery), sums in read_rows(rows):
             deliveries.add(delivery)
             total = total.plus(sums)
-        if not total.calls_with_usage or not deliveries & {"holdout", "rendered"}:
+        has_group = bool(deliveries & {"holdout", "rendered"})
+        if not total.calls_with_usage or not has_group:
             return None
         uncached = total.uncached + total.cache_write + total.cache_write_1h
         return cls(
@@ -145,10 +146,10 @@ class BilledSession:
 
 @dataclass(slots=True, frozen=True)
 class Ratio:
-    """A measure's means in rendered and in holdout sessions, and their ratio.
+    """A measure's means in rendered and in holdout sessions, and the ratio of the means.
 
-    `low` and `high` are the 95% confidence interval of the ratio, by a bootstrap over sessions. If
-    a group has too few sessions, the ratio and its interval are None.
+    `low` and `high` are the 95% confidence interval of the ratio, by a bootstrap over sessions. The
+    ratio and its interval are None if a group has too few sessions, or if the holdout's mean is 0.
     """
 
     measure: str
@@ -160,7 +161,7 @@ class Ratio:
 
 
 def compare_groups(sessions: Sequence[BilledSession]) -> list[Ratio]:
-    """Return the means and the ratio of every measure."""
+    """Return a ratio for each of the `MEASURES`."""
     rendered = [session for session in sessions if not session.holdout]
     holdout = [session for session in sessions if session.holdout]
     has_enough = min(len(rendered), len(holdout)) >= MIN_SESSIONS
@@ -199,8 +200,8 @@ def _ratio(
 ) -> Ratio:
     """Return the ratio of the groups' means with its confidence interval, by a bootstrap.
 
-    `rendered` and `holdout` have the measure of each session. The ratio is None if there are too
-    few of them, or if the holdout's mean is 0.
+    `rendered` and `holdout` have the measure of each session. `has_enough` says whether both groups
+    have enough sessions.
     """
     rendered_mean = float(rendered.mean()) if len(rendered) else 0.0
     holdout_mean = float(holdout.mean()) if len(holdout) else 0.0
@@ -211,7 +212,7 @@ def _ratio(
         np.array([generator.choice(group, len(group)).mean() for _ in range(RESAMPLES)])
         for group in (rendered, holdout)
     )
-    is_positive = holdout_means > 0
+    is_positive = holdout_means > 0  # a resampled group may have only sessions with 0
     ratios = rendered_means[is_positive] / holdout_means[is_positive]
     low, high = np.percentile(ratios, INTERVAL)
     ratio = rendered_mean / holdout_mean

@@ -20,8 +20,8 @@ OTHERWISE_TODAY: Final = "so it was when the call was made; today it would be sh
 class Miss:
     """A missing result, and why it was not complete in the prompt.
 
-    `cost` is the tokens that it would have taken, its call included. The other fields are those of
-    its `ResultDecision`.
+    `cost` is the number of tokens that the complete result and its call would have taken. The other
+    fields are those of its `ResultDecision`.
     """
 
     missing_result: MissingResult
@@ -47,7 +47,10 @@ class Miss:
 def missing_in(
     branch: BranchReplay, rendered: RenderedCall, turn: int
 ) -> tuple[MissingResult, ...]:
-    """Return the missing results of a rendering of the call of `turn`, none without an answer."""
+    """Return the results that the answer of `turn` used and the rendered prompt did not show.
+
+    Return none if the call has no answer.
+    """
     answer, messages = branch.answer_to(turn), branch.full_history.messages
     if answer is None:
         return ()
@@ -63,15 +66,12 @@ def missing_in(
 
 
 def misses_of(rendered: RenderedCall, missing_results: Sequence[MissingResult]) -> tuple[Miss, ...]:
-    """Return the misses of a call, with reasons from its rendering by today's rules.
-
-    If these show a result complete, the call omitted it by the rules of its time.
-    """
+    """Return the misses of a call, with the reasons of its rendering by today's rules."""
     decisions = ResultDecisions(rendered)
     misses: list[Miss] = []
     for missing_result in missing_results:
         decision = decisions.of(missing_result.result)
-        if decision.display == "complete":
+        if decision.display == "complete":  # the call omitted it, by the rules of that time
             decision = replace(decision, display="omitted", reason=OTHERWISE_TODAY)
         cost = int(rendered.view.costs[missing_result.result])
         misses.append(Miss.of(missing_result, decision, cost))

@@ -1,4 +1,4 @@
-"""The history before a call, message by message, with the part of each that the prompt has."""
+"""The history before a call, message by message, and how the prompt shows each message."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,20 +7,19 @@ from contextrender_bridge.engine.call.render_call import RenderedCall
 from contextrender_bridge.engine.history.event_decoding import Fields
 from contextrender_bridge.engine.replay.branch_replay import BranchReplay
 
-SHOWN_CHARACTERS = 4_000
-SHOWN_CHARACTERS_OF_MANY = 400
-"""The characters of each message's text, if the prompt has fewer than `MANY_MESSAGES`, or more."""
+# The number of first characters that are reported of each text:
+SHOWN_CHARACTERS = 4_000  # of a message in the prompt
+SHOWN_CHARACTERS_OF_MANY = 400  # of a message in a prompt with at least `MANY_MESSAGES` messages
 MANY_MESSAGES = 400
-OMITTED_CHARACTERS = 160
-CALL_CHARACTERS = 640
-"""The characters of an omitted message's text, and of a call's arguments."""
+OMITTED_CHARACTERS = 160  # of an omitted message
+CALL_CHARACTERS = 640  # of a call's arguments
 
 
 @dataclass(slots=True, frozen=True)
 class CallLine:
     """A tool call of a message.
 
-    `text` is the beginning of its arguments, and `text_complete` is true if it is all of them.
+    `text` is the beginning of its arguments. `text_complete` is true if `text` has all of them.
     `result` is the position of its result. `in_prompt` is true if the prompt has the call.
     """
 
@@ -36,9 +35,9 @@ class CallLine:
 class MessageLine:
     """One message before a model call.
 
-    `display` is "complete", "excerpt", "compaction" or "omitted". `text` is the
-    beginning of the text in the prompt, or of the recorded text if the message is omitted.
-    `text_complete` is true if it is the complete text.
+    `display` is "complete", "excerpt", "compaction" or "omitted". `text` is the beginning of the
+    text in the prompt, or of the recorded text if the message is omitted. `text_complete` is true
+    if `text` has all of it.
     """
 
     position: int
@@ -56,24 +55,24 @@ class MessageLine:
 def positions_in_window(
     messages: int, in_prompt: Sequence[int], size: int | None, end: int | None
 ) -> list[int]:
-    """Return the positions of the messages to report.
+    """Return the positions of the messages to report, of a history with `messages` messages.
 
-    They are the last `size` messages before `end`, and before these the last `size` messages that
-    are `in_prompt`. Without a size, they are all messages before `end`.
+    Without `size`, they are all messages before `end`. With it, they are the last `size` messages
+    before `end`, and of the messages before these the last `size` ones that are `in_prompt`.
     """
     stop = messages if end is None else min(end, messages)
     if size is None:
         return list(range(stop))
     first = max(0, stop - size)
     earlier_in_prompt = [position for position in in_prompt if position < first]
-    last_of_these = earlier_in_prompt[max(0, len(earlier_in_prompt) - size) :]
-    return [*last_of_these, *range(first, stop)]
+    reported_earlier = earlier_in_prompt[max(0, len(earlier_in_prompt) - size) :]
+    return [*reported_earlier, *range(first, stop)]
 
 
 def outline(
     branch: BranchReplay, rendered: RenderedCall, positions: Sequence[int]
 ) -> list[MessageLine]:
-    """Return the messages at these positions."""
+    """Return the messages at these positions, as the rendered prompt shows them."""
     history = rendered.view.history
     items = {item.message: item for item in rendered.items}
     result_of_call = dict(zip(history.results.call_event, history.results.message, strict=True))
@@ -82,12 +81,16 @@ def outline(
     for position in positions:
         head, *calls = branch.fields_of(position)
         first_event = history.first_events[position]
-        text, limit, display = branch.text_of(position), OMITTED_CHARACTERS, "omitted"
-        calls_in_prompt: Sequence[int] = ()
-        if (item := items.get(position)) is not None:
-            text = text if item.text is None else item.text
-            limit, display = shown_limit, _display(rendered, position)
+        text = branch.text_of(position)
+        item = items.get(position)
+        if item is None:
+            display, limit = "omitted", OMITTED_CHARACTERS
+            calls_in_prompt: Sequence[int] = ()
+        else:
+            display, limit = _display(rendered, position), shown_limit
             calls_in_prompt = item.calls
+            if item.text is not None:
+                text = item.text  # the substitute
         first_characters, is_complete = beginning(text, limit)
         lines.append(
             MessageLine(
@@ -115,7 +118,7 @@ def outline(
 
 def _display(rendered: RenderedCall, position: int) -> str:
     """Return how the prompt displays a message that it has."""
-    result = rendered.view.history.result_at(position)
+    result = rendered.view.history.result_at(position)  # -1 for another message
     if (substitute := rendered.selection.excerpts.get(result)) is not None:
         return substitute.kind
     return "excerpt" if position in rendered.selection.text.cut else "complete"

@@ -1,4 +1,4 @@
-"""Measures of how much of what later turns used was visible (docs/method.md, Measures)."""
+"""Measures of how much of the used results was visible in prompts (docs/method.md, Measures)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -9,16 +9,17 @@ from contextrender_bridge.engine.text.tokens import call_parts, content_text
 from contextrender_bridge.engine.text.values import TextCache, extract_words
 
 AGE_BINS: Final = (("<=3", 3), ("4-10", 10), ("11-25", 25), (">25", None))
-"""Label and greatest age of each bin, in turns."""
+"""The bins of ages. Each has a label and its largest age in turns, None if it has no limit."""
 BY_AGE: Final = ("events_by_age", "visible_by_age")
 
 
 @dataclass(frozen=True, slots=True)
 class RecallEvent:
-    """A turn's use of an earlier tool result, in which the repeated `tokens` appeared first.
+    """A turn's use of an earlier tool result: the turn repeats `tokens` that appeared first there.
 
     `turn` counts assistant messages from 1, and `message` is the position of the turn's message.
-    The result has the number `result` and the position `position`. `age` is in turns.
+    The result has the number `result`, and its message the position `position`. `age` is the number
+    of turns from the result's turn to this one.
     """
 
     turn: int
@@ -31,7 +32,7 @@ class RecallEvent:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """The result in which a token appeared first, its position and its turn."""
+    """A result in which tokens appeared first: its number, its position and its turn."""
 
     result: int
     position: int
@@ -39,10 +40,10 @@ class _Source:
 
 
 def recall_events(messages: Sequence[Mapping[str, Any]]) -> list[RecallEvent]:
-    """Return every pair of an assistant turn and an earlier result it repeats, in order.
+    """Return every pair of an assistant turn and an earlier result that the turn repeats, in order.
 
-    A token belongs to a result only if its first appearance in the transcript is there. The text
-    and the call arguments of an assistant count as appearances; the names of its calls do not.
+    A token belongs to a result only if its first appearance in the transcript is there. A token
+    also appears in an assistant's text or in the arguments of its calls, but not in their names.
     """
     trace = RecallTrace()
     return [event for message in messages for event in trace.add(message)]
@@ -58,10 +59,10 @@ class RecallTrace:
         self._turn = self._result_count = self._position = 0
 
     def add(self, message: Mapping[str, Any]) -> list[RecallEvent]:
-        """Add the next message, and return its recall events, which only an answer has."""
+        """Add the next message, and return its recall events. Only an answer has any."""
         let_requests_run()  # long transcripts take seconds
         events: list[RecallEvent] = []
-        source = None  # of the tokens that appear first in this message
+        source = None  # this message, if it is a result: its new tokens appear first there
         if message.get("role") == "assistant":
             self._turn += 1
             tokens = frozenset(_assistant_tokens(message))
@@ -86,11 +87,11 @@ def age_bin(age: int) -> str:
 
 
 recall_tokens: Final = TextCache(lambda text: frozenset(extract_words(text)), 16 * 2**20)
-"""The tokens of a text that recall compares: 6 or more word characters, one uppercase or `_`."""
+"""Returns the tokens of a text that recall compares (`extract_words`)."""
 
 
 def unseen_tokens(tokens: frozenset[str], rendered: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """Return the `tokens` that no text, call name or argument of the rendered messages has."""
+    """Return those of the `tokens` that are nowhere in the rendered messages and their calls."""
     unseen = tokens
     for message in rendered:
         if not unseen:
@@ -108,10 +109,11 @@ def _zero_by_age() -> dict[str, int]:
 
 @dataclass(slots=True)
 class RecallScore:
-    """Sums over renderings and runs. A share is None as long as there are no events.
+    """Sums over the calls of runs, from which the measures of recall follow.
 
     *Result recall* is the share of events whose result was complete in the prompt of their turn.
     *Value recall* is the mean, over the events, of the share of their tokens that are visible.
+    A measure is None if there are no events.
     """
 
     events_by_age: dict[str, int] = field(default_factory=_zero_by_age)
@@ -130,10 +132,10 @@ class RecallScore:
         visible: Collection[int],
         rendered: Sequence[Mapping[str, Any]],
     ) -> None:
-        """Add the events of one assistant turn, measured on the prompt that produced it.
+        """Add the events of one assistant turn.
 
-        `visible` has the positions of the results that the prompt showed complete, `rendered` all
-        messages of the prompt. A turn without events changes nothing.
+        `rendered` has the messages of the prompt before the turn, `visible` the positions of the
+        results that this prompt showed complete. A turn without events changes nothing.
         """
         if not events:
             return
@@ -150,8 +152,8 @@ class RecallScore:
     def add_invocation(self, tokens_full: int, tokens_rendered: int, budget: int) -> None:
         """Count one model call, with the tokens of its full history and of its rendered prompt.
 
-        The call is over budget if its full history is. Both sizes and the `budget` must include, or
-        leave out, the same unbudgeted messages.
+        The call is over budget if its full history is. If the sizes include unbudgeted messages,
+        the `budget` must include them, too.
         """
         self.invocations += 1
         self.over_budget += tokens_full > budget
@@ -192,7 +194,7 @@ class RecallScore:
 
     @property
     def complete_turns(self) -> float | None:
-        """The share of the turns that repeat tokens of results for which all were visible."""
+        """The share of the turns with events in which all repeated tokens were visible."""
         return _share(self.turns_with_all_values, self.turns)
 
     def to_json(self) -> dict[str, Any]:
@@ -224,7 +226,7 @@ def _assistant_tokens(message: Mapping[str, Any]) -> set[str]:
 def _events_of(
     turn: int, position: int, tokens: frozenset[str], sources: Mapping[str, _Source | None]
 ) -> list[RecallEvent]:
-    """Return a turn's recall events, one for each result that its `tokens` appeared in first."""
+    """Return a turn's recall events, one for each result in which its `tokens` appeared first."""
     tokens_by_source: dict[_Source, set[str]] = {}
     for token in tokens:
         source = sources.get(token)

@@ -1,4 +1,4 @@
-"""The recommendation of one of several replayed settings, which is the cheapest with few misses."""
+"""The recommendation of one of several replayed settings: the cheapest one with few misses."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from contextrender_bridge.base.setting_kinds import LIVE_BUDGET, LIVE_POLICY
 from contextrender_bridge.engine.text.percentage import percent
 
 MAX_MISS_SHARE: Final = 0.05
-"""The share of the steps that may miss a value under a recommended setting."""
+"""The largest share of the steps with a miss under a recommended setting."""
 MIN_SAVING: Final = 0.02
-"""The share of the full history's cost that a recommended setting must save."""
+"""The smallest share of the full history's cost that a recommended setting saves."""
 BUDGETS: Final[tuple[int, ...]] = (6_000, 12_000, 24_000, 48_000, 96_000)
-"""The budgets in tokens that a policy is replayed with, besides the one in use."""
+"""The budgets in tokens with which a policy is replayed, besides the budget in use."""
 FULL: Final = "full"
 PAPER: Final = "contextrender"
 
@@ -24,10 +24,10 @@ Choice = tuple[str, int | str]
 
 @dataclass(slots=True, frozen=True)
 class Rating:
-    """The cost and the misses of a setting, as shares in [0, 1].
+    """The cost and the misses of a setting, as shares.
 
-    `cost_share` is its part of the full history's cost, None without a price. `miss_share` is the
-    share of the steps with a miss.
+    `cost_share` is the setting's cost divided by the full history's, None without a price.
+    `miss_share` is the share of the steps with a miss.
     """
 
     policy: str
@@ -52,9 +52,10 @@ class Rating:
 
 
 def recommend(ratings: Sequence[Rating]) -> int | None:
-    """Return the number of the recommended setting; None if full history is as good.
+    """Return the number of the recommended setting, or None if full history is recommended.
 
-    The default comes first if it is worth its misses, then the cheapest setting that is.
+    It is the default setting if that is worth its misses (`is_worth`). Otherwise it is the cheapest
+    setting that is.
     """
     candidates = [number for number, rating in enumerate(ratings) if rating.is_worth]
     defaults = (number for number in candidates if ratings[number].is_default)
@@ -64,9 +65,10 @@ def recommend(ratings: Sequence[Rating]) -> int | None:
 
 @dataclass(slots=True, frozen=True)
 class Replayed:
-    """A setting and its cost for a session in dollars, None if the session's model has no price.
+    """A setting, its cost for a session and the full history's cost, and its misses.
 
-    Of the `steps`, `steps_with_misses` miss a value that they use.
+    Costs are in dollars, None if the session's model has no price. `steps_with_misses` is the
+    number of steps that use a value that is not in their prompt.
     """
 
     policy: str
@@ -106,13 +108,13 @@ class Replayed:
 
 
 def settings_to_compare(policy: str, budget: int | str, longest: int) -> Iterator[Choice]:
-    """Yield the settings to compare with the one in use, each once.
+    """Yield the setting in use, a `policy` and a `budget`, and the settings to compare it with.
 
-    The setting in use is a `policy` and a `budget`. It is compared with its policy's budgets below
-    the tokens of the `longest` history, the default of live agents, the paper's policy and full
-    history.
+    These are the default of live agents, the same policy with other budgets, the paper's policy and
+    full history. Budgets must be below `longest`, the tokens of the longest history. Each setting
+    comes once.
     """
-    budget_policy = LIVE_POLICY if policy == FULL else policy
+    budget_policy = LIVE_POLICY if policy == FULL else policy  # full history has no budget
     candidates: list[Choice] = [
         (policy, budget),
         (LIVE_POLICY, LIVE_BUDGET),
@@ -130,12 +132,16 @@ def settings_to_compare(policy: str, budget: int | str, longest: int) -> Iterato
 
 
 def sentence_on(options: Sequence[Replayed], best: int | None, current_number: int | None) -> str:
-    """Return the recommendation in words. `current_number` is that of the setting in use."""
+    """Return the recommendation in words.
+
+    `best` is the number of the recommended option, None for full history. `current_number` is the
+    number of the setting in use, None if it was not replayed.
+    """
     if all(option.cost is None for option in options):
         return "The session's model has no price, so the settings cannot be compared by cost."
     current = None if current_number is None else options[current_number]
     if best is None:
-        head = (
+        recommendation = (
             f"Full history is best for this session: no setting compared saves "
             f"{percent(MIN_SAVING)} of its cost with a miss in at most {percent(MAX_MISS_SHARE)} "
             "of the steps"
@@ -144,8 +150,10 @@ def sentence_on(options: Sequence[Replayed], best: int | None, current_number: i
     else:
         option = options[best]
         full = f"${option.full_cost or 0:,.2f} for the full history"
-        head = f"{option.name} is recommended: {option.outcome}, instead of {full}"
+        recommendation = f"{option.name} is recommended: {option.outcome}, instead of {full}"
         is_current = best == current_number
     if is_current:
-        return f"{head}. It is the setting in use."
-    return f"{head}. The setting in use: {current.outcome}." if current else f"{head}."
+        return f"{recommendation}. It is the setting in use."
+    if current is None:
+        return f"{recommendation}."
+    return f"{recommendation}. The setting in use: {current.outcome}."

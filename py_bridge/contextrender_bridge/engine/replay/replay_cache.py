@@ -1,4 +1,4 @@
-"""The replays cached in this process, and the policies that they can be recomputed under."""
+"""The replays of branches that are cached in this process."""
 
 import threading
 from collections import OrderedDict
@@ -24,24 +24,21 @@ MAX_REPLAYS = 8
 
 
 class CachedReplay(BranchReplay):
-    """A branch's replay with its recorded calls, and its calls under other settings."""
+    """A branch's replay with caches of its calls: recorded ones, and recomputed ones."""
 
     def __init__(self, embedder: Embedder, counter: TokenCounter) -> None:
-        """Start a replay without calls. Its calls use `embedder` and `counter`."""
         super().__init__(embedder, counter)
         self.replays = Replays(self)
-        self._recorded_calls: dict[int, ReplayedCall] = {}
-        """By turn: the calls that the store has."""
-        self._misses: dict[int, tuple[Miss, ...]] = {}
-        """By turn."""
+        self._recorded_calls: dict[int, ReplayedCall] = {}  # by turn
+        self._misses: dict[int, tuple[Miss, ...]] = {}  # by turn
         self._single_calls: dict[tuple[int, RenderSettings], ReplayedCall] = {}
-        """By turn and settings: calls recomputed alone, without the calls before them."""
+        """By turn and settings: calls that were recomputed without the calls before them."""
 
     def call_at(self, turn: int, by_turn: SettingsByTurn, deadline: float) -> ReplayedCall | None:
         """Return a turn's call as it was recorded, or else recomputed under its settings.
 
-        Return None if the deadline (`time.monotonic()`) passes before it is recomputed, because
-        that takes the calls before it, too.
+        Recomputing a call needs all calls before it. Return None if `time.monotonic()` reaches the
+        deadline before that is done.
         """
         if (cached := self._recorded_calls.get(turn)) is not None:
             return cached
@@ -57,14 +54,14 @@ class CachedReplay(BranchReplay):
     def call_alone(
         self, turn: int, by_turn: SettingsByTurn, deadline: float
     ) -> ReplayedCall | None:
-        """Return a call as `call_at` does, but do not recompute earlier calls if possible.
+        """Return a call as `call_at` does, without recomputing earlier calls if possible.
 
-        That is possible for a recorded call, and unless the policy ranks by tracked tokens. A call
-        that is recomputed alone has no usage, because its usage depends on the prompt before. It is
-        cached if it has an answer, as it may otherwise change.
+        A call that is recomputed alone has no usage, because its usage depends on the prompt
+        before.
         """
         settings = by_turn.at(turn)
-        if self.record_at(turn) is not None or policy_named(settings.policy).tracks_tokens:
+        depends_on_earlier_calls = policy_named(settings.policy).tracks_tokens
+        if self.record_at(turn) is not None or depends_on_earlier_calls:
             return self.call_at(turn, by_turn, deadline)
         messages = self.messages_before(turn)
         assert messages is not None
@@ -74,14 +71,14 @@ class CachedReplay(BranchReplay):
         let_requests_run()
         rendered = self.render(self.history_before(messages), settings)
         call = replayed_call(self, turn, rendered, NOTHING_USED, NOTHING_USED)
-        if self.is_answered(turn):
+        if self.is_answered(turn):  # otherwise the call may change
             self._single_calls[turn, settings] = call
         return call
 
     def misses_at(self, call: ReplayedCall, by_turn: SettingsByTurn) -> tuple[Miss, ...]:
         """Return a call's misses, with the reasons why its prompt did not show the results.
 
-        The reasons come from the results' display histories, or else from a new rendering.
+        If the recorded calls do not have the reasons, the call is rendered again.
         """
         if call.missing_results and call.turn not in self._misses:
             record = self.record_at(call.turn)
@@ -117,14 +114,15 @@ class CachedReplay(BranchReplay):
 def recorded_call(branch: BranchReplay, turn: int, record: CallRecord) -> ReplayedCall:
     """Return the call of a turn as it was recorded.
 
-    Its usage follows from our own counts. The tokens that its prompt shares with the previous one
-    count as read from the cache; with full history, these are those of the previous full history.
+    Its usage is computed from our own counts: the tokens that its prompt shares with the prompt
+    before it count as read from the cache.
     """
     messages = branch.messages_before(turn)
     assert messages is not None
     complete, partial = branch.shown_at(messages)
     recall_results = branch.recall_results_at(turn)  # those that the answer repeats
-    previous_full, output = branch.total_before(turn - 1), branch.output_of(turn)
+    output = branch.output_of(turn)
+    previous_full = branch.total_before(turn - 1)  # all of it would be read from the cache
     return ReplayedCall(
         turn=turn,
         messages=messages,
@@ -159,7 +157,7 @@ class ReplayCache:
         self._replays: OrderedDict[object, CachedReplay] = OrderedDict()
 
     def get(self, key: object, embedder: Embedder, counter: TokenCounter) -> CachedReplay:
-        """Return the replay of that key, a new one if it is not cached."""
+        """Return the replay with this key, a new one if it is not cached."""
         with self._guard:
             replay = self._replays.setdefault(key, CachedReplay(embedder, counter))
             self._replays.move_to_end(key)
@@ -171,5 +169,5 @@ class ReplayCache:
 
     @property
     def nbytes(self) -> int:
-        """The memory of the replays in bytes, an estimate for a replay that is being used."""
+        """A close estimate of the replays' memory in bytes. It is rough for replays in use."""
         return sum(replay.nbytes for replay in list(self._replays.values()))

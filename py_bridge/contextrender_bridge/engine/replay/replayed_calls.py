@@ -23,22 +23,24 @@ from contextrender_bridge.engine.replay.misses import missing_in
 
 MAX_GROUPS = 3
 CALL_BYTES: Final = 2_000
-"""The memory of a replayed call, about."""
+"""An estimate of the memory of a replayed call."""
 
 
 @dataclass(slots=True, frozen=True)
 class ReplayedCall:
     """The model call of turn `turn`, with `messages` messages and `results` results before it.
 
-    - `tokens_before` and `tokens_after` are the budgeted tokens of the history and of the prompt,
-      `unbudgeted_tokens` the others; `text_tokens` are those of the prompt's texts.
-    - `complete` and `partial` have the results by how the prompt shows them, as runs of numbers:
-      first, length, first, length. Restored results are partial.
-    - `recall_results` has the results that the answer repeats (docs/method.md, Measures), and
-      `recall_results_complete` counts those of them that were complete.
+    - `tokens_before` and `tokens_after` are the budgeted tokens of the history and of the prompt.
+      `unbudgeted_tokens` are those of the system prompt and the current user message. `text_tokens`
+      are the budgeted tokens of the prompt's texts.
+    - `complete` and `partial` have the results that the prompt shows complete and in part, as runs
+      of numbers: first, length, first, length. Restored results are partial.
+    - `recall_results` has the results that the answer repeats (docs/method.md, Measures).
+      `recall_results_complete` counts those of these results that were complete in the prompt.
     - `missing_results` has the results that the answer used and the prompt did not show.
-    - `usage` is the call's usage, `full_usage` that of the same call with full history.
-    - `budget` is the call's own in tokens. `follows_miss` is true if the turn before had a miss.
+    - `usage` is the call's usage. `full_usage` is the usage of the same call with full history.
+    - `budget` is the budget of this call in tokens. `follows_miss` is true if the turn before had a
+      miss.
     - `model` is empty if the call did not name one. `uses` counts the results that the answer used.
     """
 
@@ -73,10 +75,11 @@ Prompt = list[tuple[RenderedMessage, int]]
 
 @dataclass(slots=True)
 class ReplayedCalls:
-    """The recomputed calls of a branch under one setting, and what the next call continues.
+    """The recomputed calls of a branch under one setting, and the data that the next call needs.
 
-    `prompt` has the last answered call's messages with their tokens, and `previous` its policy and
-    selection. `embedded_results` is the number of results that were embedded for answered calls.
+    `prompt` is the prompt of the last answered call, and `previous` has the policy and the
+    selection of this call. `embedded_results` is the number of results that were embedded for
+    answered calls.
     """
 
     by_turn: SettingsByTurn
@@ -90,7 +93,7 @@ class ReplayedCalls:
 class ReplayGroup:
     """Replays under several settings that advance together over one growing history.
 
-    `full_prompt_tokens` are those of the last answered call's full history.
+    `full_prompt_tokens` are the tokens of the last answered call's full history.
     """
 
     replays: list[ReplayedCalls]
@@ -122,7 +125,7 @@ class Replays:
     ) -> list[list[ReplayedCall]]:
         """Return the calls up to `last_turn` under each of these settings.
 
-        Return fewer calls if the deadline (`time.monotonic()`) passes first.
+        Return fewer calls if `time.monotonic()` reaches the deadline first.
         """
         group = self._group(tuple(settings))
         answered_count = len(self._branch.answer_positions)
@@ -151,14 +154,14 @@ class Replays:
     def _next_calls(self, group: ReplayGroup) -> list[ReplayedCall]:
         """Return the group's next call under each of its settings.
 
-        If the call is answered, the replays continue from it. They do so only after all calls are
-        computed, because any of these may fail.
+        If the call is answered, record it as the one that the replays continue.
         """
         turn = group.call_count + 1
         messages = self._branch.messages_before(turn)
         assert messages is not None
         self._branch.grow(group.history, messages)
         next_calls = [self._next_call(group, replay, turn) for replay in group.replays]
+        # Change the replays only now that no computation can fail any more.
         if self._branch.is_answered(turn):
             group.full_prompt_tokens = group.history.total_tokens
             for replay, (_, selection, prompt) in zip(group.replays, next_calls, strict=True):
@@ -171,8 +174,7 @@ class Replays:
     ) -> tuple[ReplayedCall, Selection, Prompt]:
         """Return a replay's call of `turn`, its selection and its prompt.
 
-        `group.history` has the messages before the call. What this prompt shares with the replay's
-        last prompt counts as cached; with full history, that is all of the last full history.
+        `group.history` has the messages before the call.
         """
         let_requests_run()
         history = group.history
@@ -183,6 +185,8 @@ class Replays:
         rendered = self._branch.render_after(previous, history, settings)
         prompt = [(item, self._tokens(rendered, item)) for item in rendered.items]
         output = self._branch.output_of(turn)
+        # Messages that the last prompt begins with, too, count as cached. With full history, these
+        # are all messages of the last call.
         usage = Usage.of_prompt(
             rendered.view.unbudgeted_tokens + rendered.tokens_after,
             _common_tokens(replay.prompt, prompt),
@@ -194,7 +198,7 @@ class Replays:
         return call, rendered.selection, prompt
 
     def _tokens(self, rendered: RenderedCall, item: RenderedMessage) -> int:
-        """Return the tokens of one message of a rendering. Cut arguments count as complete."""
+        """Return the tokens of one message of a prompt. Cut arguments count as complete."""
         head, *calls = self._branch.fields_of(item.message)
         if item.text is not None:
             text_tokens = rendered.view.counter.message({"content": item.text})
@@ -205,11 +209,10 @@ class Replays:
     def _embedded_tokens(
         self, replay: ReplayedCalls, rendered: RenderedCall, *, is_answered: bool
     ) -> int:
-        """Return the tokens embedded for this call: the query, and results not embedded before.
+        """Return the tokens that a session under these settings would have embedded for this call.
 
-        This is what a session under these settings would have embedded, whatever this process has
-        embedded for other calls. A call without an answer is replayed again, so its results count
-        as embedded only when it `is_answered`.
+        They are those of the query, and of results that earlier calls did not embed. A call without
+        an answer will be replayed again, so it does not count as one that embedded its results.
         """
         if not rendered.embedded_tokens:
             return 0
@@ -230,8 +233,8 @@ def replayed_call(
 ) -> ReplayedCall:
     """Return the call of a turn from a rendering of its history.
 
-    `usage` is its usage, and `full_usage` the usage of the same call with full history. The figures
-    on its answer are 0 or empty if it has none.
+    `usage` is the call's usage, and `full_usage` its usage with full history. If the call has no
+    answer, the fields on the answer are 0 or empty.
     """
     selection, history = rendered.selection, rendered.view.history
     complete = set(selection.complete)
@@ -260,7 +263,7 @@ def replayed_call(
 
 
 def _common_tokens(previous: Prompt, current: Prompt) -> int:
-    """Return the tokens of the messages that both prompts begin with."""
+    """Return the tokens of the first messages that both prompts share."""
     total = 0
     for (previous_message, tokens), (message, _) in zip(previous, current, strict=False):
         if message != previous_message:

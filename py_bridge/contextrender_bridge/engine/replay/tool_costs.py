@@ -1,4 +1,4 @@
-"""The cost of each tool: of its results, and of its declaration in every request; and advice."""
+"""The cost of each tool's results and of its declaration in every request, and advice on tools."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Final
 from contextrender_bridge.base.prices import Price
 
 FLOOD_TOKENS: Final = 4_000
-"""The number of tokens from which a result counts as a flood."""
+"""A result with at least this number of tokens is a flood."""
 MAX_NAMES: Final = 3
-"""The number of tools that the advice names."""
+"""The largest number of tools that a sentence of the advice names."""
 MAX_NAME_LENGTH: Final = 40
 SUMMED_COUNTS: Final = (
     *("results", "tokens", "reused", "declared", "unused_tokens", "excess_tokens"),
@@ -24,12 +24,16 @@ SUMMED_COSTS: Final = ("dollars", "declared_dollars", "excess_dollars")
 class ToolCost:
     """The results and the declaration of one tool, with their tokens and costs.
 
-    `tokens` counts all `results`. `reused` results were used by a later answer; the others have
-    `unused_tokens`. `declared` is the tokens of the declaration. `dollars` is the cost of the
-    results in the full history, `declared_dollars` the cost of the declaration; both are None
-    without a price. The result with the most tokens, `largest`, is of turn `largest_turn` of the
-    session `largest_session`. `excess_tokens` are the tokens beyond `FLOOD_TOKENS` of the unused
-    results, `excess_dollars` their cost.
+    - `results` counts the results. `tokens` are the tokens of all results, and `dollars` is their
+      cost in the full history.
+    - `reused` counts the results that a later answer used. `unused_tokens` are the tokens of the
+      other results. Of these, `excess_tokens` are beyond the first `FLOOD_TOKENS` tokens of their
+      result, and `excess_dollars` is their cost.
+    - `declared` are the tokens of the declaration, and `declared_dollars` is its cost.
+    - The largest result has `largest` tokens, and is of turn `largest_turn` of the session
+      `largest_session`.
+
+    Costs are None without a price.
     """
 
     name: str
@@ -64,7 +68,7 @@ class ToolCost:
             self.excess_tokens += max(0, tokens - FLOOD_TOKENS)
 
     def add_cost(self, tokens: int, calls: int, price: Price, *, is_used: bool) -> None:
-        """Add the cost of a result, which the prompts of `calls` consecutive calls have."""
+        """Add the cost of a result that is in the prompts of `calls` consecutive calls."""
         self.dollars = (self.dollars or 0.0) + _cached_cost(tokens, calls, price)
         excess = tokens - FLOOD_TOKENS
         if excess > 0 and not is_used:
@@ -92,7 +96,10 @@ def sum_costs(sessions: Iterable[Iterable[ToolCost]]) -> list[ToolCost]:
 
 
 def advise_on_tools(tools: Sequence[ToolCost]) -> list[str]:
-    """Return sentences on tools with large unused results, and on tools that are never called."""
+    """Return a sentence on large unused results, and one on tools that are never called.
+
+    Name the tool with the most unused tokens. If there is nothing to advise, say so.
+    """
     sentences = []
     floods = [tool for tool in tools if tool.excess_tokens]
     if floods:
@@ -115,7 +122,7 @@ def advise_on_tools(tools: Sequence[ToolCost]) -> list[str]:
 
 
 def _flood_sentence(tool: ToolCost) -> str:
-    """Return what a tool with large results costs, and the line that would avoid it."""
+    """Return the cost of a tool's unused results, and an instruction to avoid such results."""
     name = _short_name(tool.name)
     return (
         f"{name} floods: {tool.unused_tokens:,} of its {tool.tokens:,} tokens were never used"
@@ -151,9 +158,9 @@ def tool_costs(
 ) -> list[ToolCost]:
     """Return the cost of each tool of a session, in the order of their first results.
 
-    `results` has the tool's name, the tokens and the turn of each result. `used_results` are the
-    numbers of the results that later answers used. `declared` has the tokens of each declaration,
-    and `calls` is the number of the session's calls.
+    `results` has the tool's name, the tokens and the turn of each result. `used_results` has the
+    numbers of the results that later answers used. `declared` has the tokens of the declaration of
+    each tool. `calls` is the number of the session's calls.
     """
     tools: dict[str, ToolCost] = {}
     for number, (name, tokens, turn) in enumerate(results):
@@ -161,7 +168,8 @@ def tool_costs(
         is_used = number in used_results
         tool.add_result(tokens, turn, is_used=is_used)
         if price is not None:
-            tool.add_cost(tokens, calls - turn, price, is_used=is_used)
+            later_calls = calls - turn  # the prompts of these calls have the result
+            tool.add_cost(tokens, later_calls, price, is_used=is_used)
     for name, tokens in declared.items():
         tool = tools.setdefault(name, ToolCost(name, largest_session=session))
         tool.declared = tokens
@@ -175,4 +183,6 @@ def _cached_cost(tokens: int, calls: int, price: Price) -> float:
 
     They are written to the provider's cache once, and read from it at every later call.
     """
-    return tokens * (price.cache_write + price.cache_read * (calls - 1)) if calls > 0 else 0.0
+    if calls <= 0:
+        return 0.0
+    return tokens * (price.cache_write + price.cache_read * (calls - 1))

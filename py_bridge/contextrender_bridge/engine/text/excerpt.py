@@ -1,6 +1,7 @@
 """Excerpts of texts that are too large to be shown complete (`docs/method.md`, Excerpts).
 
-An excerpt has the head, the tail, and between them the pieces with needed values. It marks gaps.
+An excerpt has the text's head, its tail, and between them pieces with needed values. Gaps between
+these parts are marked.
 """
 
 import re
@@ -29,10 +30,11 @@ def excerpt(
 ) -> str:
     """Return an excerpt of at most `limit` tokens, or the text itself if it fits.
 
-    Half of the limit is for the head, half of the rest for pieces with `needed_values`, and what
-    remains for the tail. `tokens` is the size of the text if the caller has counted it.
+    The head has half of the limit, pieces with `needed_values` have half of the rest, and the tail
+    has what remains. `tokens` is the size of the text, None if the caller has not counted it.
     """
-    if (counter.text(text) if tokens is None else tokens) <= limit:
+    size = counter.text(text) if tokens is None else tokens
+    if size <= limit:
         return text
     if limit < _MIN_TOKENS:
         return counter.cut(text, max(0, limit))
@@ -55,9 +57,10 @@ def excerpt(
 
 @dataclass
 class _PieceSelection:
-    """The pieces of a text that an excerpt has, given by start and end.
+    """The pieces of a text that an excerpt has.
 
-    `tokens_by_piece` has the tokens of the selected pieces, by number, in the order of selection.
+    `pieces` has the start and end of every piece of the text. `tokens_by_piece` has the tokens of
+    the selected pieces by number, in the order of selection.
     """
 
     text: str
@@ -66,9 +69,9 @@ class _PieceSelection:
     tokens_by_piece: dict[int, int] = field(default_factory=dict)
 
     def add(self, order: Iterable[int], limit: int, gap_tokens: int = 0) -> int:
-        """Add pieces in this order until one does not fit the limit. Return the tokens used.
+        """Add pieces in this order until one does not fit the limit. Return their tokens.
 
-        `gap_tokens` are counted for each piece in addition.
+        Each piece counts `gap_tokens` more than its text.
         """
         used_tokens = 0
         for piece in order:
@@ -105,12 +108,11 @@ def _pieces_with_values(
         return []
     longest_first = sorted(needed_values, key=lambda value: (-len(value), value))[:_MAX_VALUES]
     pattern = re.compile("|".join(map(re.escape, longest_first)))
-    counts = {
-        piece: len(values)
-        for piece, (start, end) in enumerate(pieces)
-        if (values := set(pattern.findall(text, start, end)))
-    }
-    return sorted(counts, key=lambda piece: (-counts[piece], piece))
+    value_counts: dict[int, int] = {}
+    for piece, (start, end) in enumerate(pieces):
+        if values := set(pattern.findall(text, start, end)):
+            value_counts[piece] = len(values)
+    return sorted(value_counts, key=lambda piece: (-value_counts[piece], piece))
 
 
 def _gap(characters: int) -> str:

@@ -1,4 +1,4 @@
-"""Searches in texts: for a query, a failure, the subject of a session, a file's name."""
+"""Searches in texts: for a query, for a failure, and for the opening of a session."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from contextrender_bridge.engine.text.tokens import content_text
 from contextrender_bridge.engine.text.transcript import Json
 
 CONTEXT_CHARACTERS: Final = 90
-"""The characters reported before and after a match."""
+"""The number of characters that are reported before and after a match."""
 MAX_MATCH_CHARACTERS: Final = 200
 MAX_MATCH_COUNT: Final = 1_000
 HEAD: Final = 2_000
 TAIL: Final = 1_000
-"""The characters of a text's beginning and end that are searched for a failure."""
+"""The number of a text's first and last characters that are searched for a failure."""
 ERROR_MARK: Final = '"is_error": true'
-"""The field of a message's JSON by which an agent marks the result of a failed call."""
+"""The field of a message's JSON with which an agent marks the result of a failed call."""
 
 _FAILURE = re.compile(
     r"""
@@ -36,8 +36,7 @@ _FAILURE = re.compile(
 class TextMatch(NamedTuple):
     """The first match of a query, with the text around it, and the number of matches.
 
-    `start` counts characters from the text's beginning; `match_count` is at most
-    `MAX_MATCH_COUNT`.
+    `start` is the match's position in the text. `match_count` is at most `MAX_MATCH_COUNT`.
     """
 
     match_count: int
@@ -48,7 +47,7 @@ class TextMatch(NamedTuple):
 
 
 class TextQuery:
-    """A query: a text that is searched as it is written, ignoring case."""
+    """A text that is searched in other texts literally, ignoring case."""
 
     def __init__(self, text: str) -> None:
         """Make a query. An empty one matches every text, at its beginning."""
@@ -56,7 +55,7 @@ class TextQuery:
         self._pattern = re.compile(re.escape(text), re.IGNORECASE)
 
     def find_in(self, text: str) -> TextMatch | None:
-        """Return the first match in a text and the number of matches, or None."""
+        """Return the first match in a text, or None if there is none."""
         if not self._lower:
             return TextMatch(0, 0, "", "", after=text[: 2 * CONTEXT_CHARACTERS])
         lower = text.lower()
@@ -77,10 +76,10 @@ class TextQuery:
 
 
 def is_failure(text: str, other_fields: str = "") -> bool:
-    """Return whether a tool's result looks like that of a call that failed.
+    """Return whether a tool's result looks like the result of a call that failed.
 
-    It does if the text has an error's name, a traceback or a status near its beginning or end. It
-    also does if `other_fields`, the JSON of the message without its text, says `is_error`.
+    That is so if the text has an error's name, a traceback or a status near its beginning or end.
+    `other_fields` is the JSON of the message without its text; it may say `is_error`.
     """
     tail = text[-TAIL:] if len(text) > HEAD else ""
     reports_failure = _FAILURE.search(text[:HEAD]) or _FAILURE.search(tail)
@@ -89,19 +88,19 @@ def is_failure(text: str, other_fields: str = "") -> bool:
 
 MAX_OPENING: Final = 80
 SEARCHED_CHARACTERS: Final = 20_000
-"""The first characters of a text, in which a folder and the user's words are searched."""
+"""The number of a text's first characters in which a folder and the user's words are searched."""
 
 _FOLDER = re.compile(
     r"(?:working directory|<cwd>|cwd):? ?[`\"']?([/~][^\s`\"'<]*|[A-Z]:\\[^\n`\"'<]*)", re.I
 )
 _AGENT_BLOCK = re.compile(r"<([a-z_-]+)>.*?</\1>", re.S)
-"""A block that agents add to a user's words, such as `<system-reminder>`."""
+"""Matches a block that agents add to a user's words, such as `<system-reminder>`."""
 
 
 def opening_of(messages: Sequence[Json]) -> str:
     """Return the working folder's name, if a text has it, and the user's first words.
 
-    Only the messages before the first answer are read.
+    For example: "shop: Why is checkout slow?". Only the messages before the first answer are read.
     """
     folder = words = ""
     for message in messages:

@@ -16,19 +16,19 @@ from contextrender_bridge.base.shipped import encoding_of
 DEFAULT_ENCODING: Final = "o200k_base"
 
 MESSAGE_OVERHEAD: Final = 4
-"""Tokens a chat format spends on a message's role and delimiters."""
+"""The tokens that a chat format uses for a message's role and delimiters."""
 
 CALL_OVERHEAD: Final = 4
-"""Tokens a chat format spends on a tool call's id and delimiters."""
+"""The tokens that a chat format uses for a tool call's id and delimiters."""
 
 MEDIA_TOKENS: Final = 765
-"""Tokens charged for an image, audio or file part: a 1024 x 1024 image at OpenAI's high detail."""
+"""The tokens counted for an image, audio or file: those of a 1024 x 1024 image at OpenAI."""
 
 PIECE_CHARS: Final = 100_000
-"""Longest text given to tiktoken at once: its regex overflows its stack near 10**6 white spaces."""
+"""The longest text that tiktoken gets. Near 10**6 white spaces, its regex overflows its stack."""
 
 _SHIPPED: Final = {name: name for name in ("cl100k_base", "o200k_base")} | {
-    "o200k_harmony": "o200k_base"  # the same but for special tokens
+    "o200k_harmony": "o200k_base"  # only the special tokens differ
 }
 _byte_lengths: Final[dict[str, NDArray[np.uint8]]] = {}
 """The length of every token in bytes, by the name of a loaded encoding that is shipped."""
@@ -40,12 +40,10 @@ _TOKEN_BOUNDARY: Final = re.compile(r"(?<=[A-Za-z0-9])(?=\n| [A-Za-z])")
 
 
 class TokenCounter:
-    """Counts tokens as one tiktoken encoding does; special tokens count as plain text.
+    """A counter of tokens with one tiktoken encoding (docs/method.md, Tokens).
 
-    The count of a list of messages is the sum of its messages' counts. A message costs its text,
-    `MESSAGE_OVERHEAD`, `MEDIA_TOKENS` for each media part and its tool calls; a tool call costs
-    its name, its arguments' text and `CALL_OVERHEAD`. An assistant message without text costs its
-    tool calls only. The rules are in docs/method.md.
+    Special tokens count as plain text. The count of a list of messages is the sum of its messages'
+    counts.
     """
 
     def __init__(self, encoding: str = DEFAULT_ENCODING) -> None:
@@ -53,25 +51,24 @@ class TokenCounter:
         self.encoding = encoding
         self._codec = _codec(encoding)
         self._latest: tuple[str, list[int]] = "", []
-        """The last text and its tokens: a result is counted, then split into segments."""
+        """The last text and its tokens. A result is first counted, and then split into segments."""
 
     def text(self, text: str) -> int:
-        """Count the tokens of `text`: exactly tiktoken's for texts up to `PIECE_CHARS` characters.
+        """Return the number of tokens of `text`, as tiktoken counts them.
 
-        A longer text is counted in pieces, which end where a token surely ends: before a line break
-        or before a space and a word. So the sum is tiktoken's, too. Only a text of `PIECE_CHARS`
-        characters without such a position may count a few tokens more. A lone surrogate counts as
-        U+FFFD.
+        A text above `PIECE_CHARS` characters is counted in pieces that end at the end of a token,
+        before a line break or before a space and a word. If there is no such position, the count
+        may be a few tokens too high. A lone surrogate counts as U+FFFD.
         """
         if len(text) <= PIECE_CHARS:
             return len(self._tokens(text))
         return sum(len(self._codec.encode_ordinary(piece)) for piece in _pieces(text, PIECE_CHARS))
 
     def spread(self, text: str, ends: Sequence[int]) -> list[int]:
-        """Count the tokens of each part of `text`; each of `ends` is the end of a part.
+        """Return the number of tokens of each part of `text`. `ends` are the ends of the parts.
 
-        The text is read once: a token that begins in one part and ends in another counts in the
-        first, so the sum is that of `text` alone, and a part counted alone may have a few more.
+        The counts add up to that of the whole text: a token that begins in one part and ends in
+        another counts for the part where it begins. Counted alone, a part may have more tokens.
         """
         parts = pairwise([0, *ends])
         if self.encoding not in _byte_lengths:
@@ -82,6 +79,7 @@ class TokenCounter:
             byte_ends = np.cumsum(
                 [len(text[start:end].encode("utf-8", "surrogatepass")) for start, end in parts]
             )
+        # Compare the bytes at which tokens start with the bytes at which parts end.
         tokens = chain.from_iterable(map(self._tokens, _pieces(text, PIECE_CHARS)))
         lengths = _byte_lengths[self.encoding][np.fromiter(tokens, np.int32)]
         token_starts = np.cumsum(lengths) - lengths
@@ -98,9 +96,9 @@ class TokenCounter:
         return tokens
 
     def message(self, message: Mapping[str, Any]) -> int:
-        """Count the tokens of one chat message, its tool calls included.
+        """Return the number of tokens of one chat message, its tool calls included.
 
-        An assistant message without text has only its calls, which have overheads of their own.
+        An assistant message without text has no overhead of its own, because its calls have one.
         """
         content = message.get("content")
         total = self.text(content_text(content))
@@ -111,12 +109,12 @@ class TokenCounter:
         return total + sum(self.call(call) for call in message.get("tool_calls") or ())
 
     def call(self, tool_call: Mapping[str, Any]) -> int:
-        """Count the tokens of one tool call."""
+        """Return the number of tokens of one tool call."""
         name, arguments = call_parts(tool_call)
         return CALL_OVERHEAD + self.text(name) + self.text(arguments)
 
     def cut(self, text: str, limit: int) -> str:
-        """Return the first tokens of `text`, as many as fit `limit`, as text."""
+        """Return the beginning of `text`, as much as fits `limit` tokens."""
         if limit <= 0:
             return ""
         if self.text(text) <= limit:
@@ -129,17 +127,17 @@ class TokenCounter:
                 break
             parts.append(piece)
             remaining_tokens -= len(tokens)
-        prefix = "".join(parts)
-        while self.text(prefix) > limit:  # the shorter text may be split into other tokens
-            prefix = prefix[:-1]
-        return prefix
+        beginning = "".join(parts)
+        while self.text(beginning) > limit:  # the shorter text may be split into other tokens
+            beginning = beginning[:-1]
+        return beginning
 
 
 def counter_for(model: str | None) -> TokenCounter:
-    """Return the shared counter of a model, by tiktoken's own model map.
+    """Return the shared counter of the encoding that tiktoken lists for a model.
 
-    A LiteLLM provider prefix (`openai/gpt-4o`) is ignored. An unknown model, or one whose
-    encoding is not shipped offline, counts as `o200k_base`.
+    A LiteLLM provider prefix (`openai/gpt-4o`) is ignored. Use `o200k_base` for an unknown model,
+    or if the encoding is not shipped with this package.
     """
     if model is None:
         return _counter(DEFAULT_ENCODING)
@@ -153,8 +151,8 @@ def counter_for(model: str | None) -> TokenCounter:
 def content_text(content: object) -> str:
     """Return the text of a message's content: a string, None, or content parts.
 
-    Parts are joined by line breaks; a part without text of its own gives its JSON text, a media
-    part nothing.
+    The texts of parts are joined by line breaks. A media part is left out, and any other part
+    without text is shown as JSON.
     """
     if content is None:
         return ""
@@ -166,7 +164,7 @@ def content_text(content: object) -> str:
 
 
 def call_parts(tool_call: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the name and the arguments' text of an OpenAI tool call, each empty if absent."""
+    """Return the name of an OpenAI tool call and its arguments as text. Both may be empty."""
     body = tool_call.get("function") or tool_call.get("custom") or {}
     name = str(body.get("name") or "")
     arguments = body.get("arguments", body.get("input"))
@@ -199,13 +197,13 @@ def _counter(encoding: str) -> TokenCounter:
 
 @cache
 def _codec(encoding: str) -> tiktoken.Encoding:
-    """Load tiktoken's codec, from a shipped file if there is one. Special tokens are plain text."""
+    """Load a codec of tiktoken, from a shipped file if there is one."""
     if encoding not in _SHIPPED:
         return tiktoken.get_encoding(encoding)
     pattern, ranks = encoding_of(_SHIPPED[encoding])
     codec = tiktoken.Encoding(encoding, pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
     _byte_lengths[encoding] = np.fromiter(map(len, ranks), np.uint8, len(ranks))
-    ranks.clear()  # 22 MB for o200k_base, which counting has in a table of its own
+    ranks.clear()  # frees 22 MB for o200k_base: the codec has a table of its own
     return codec
 
 
@@ -225,12 +223,12 @@ def _part_text(part: object) -> str:
 
 
 def _pieces(text: str, size: int) -> Iterator[str]:
-    """Yield `text` in pieces of at most `size` characters, cut at token boundaries."""
+    """Yield `text` in pieces of at most `size` characters, cut at token boundaries if possible."""
     start = 0
     while len(text) - start > size:
         end = start + size
         for boundary in _TOKEN_BOUNDARY.finditer(text, start + size // 2, end):
-            end = boundary.start()
+            end = boundary.start()  # the last boundary stays
         yield text[start:end]
         start = end
     yield text[start:]

@@ -1,8 +1,8 @@
 """The canonical transcript: OpenAI chat messages, checked, split into events and put back exactly.
 
-An event is what the graph stores as one node: a message, a tool call or a tool result. The text
-of an event is stored apart from its `shell`, the JSON of all other fields, so that texts can be
-searched. Both together give exactly the original message.
+The graph stores an event as one node: a message, a tool call or a tool result. Its text is stored
+apart from its `shell`, which is the JSON of all other fields, so that texts can be searched. The
+original message can be restored exactly from both.
 """
 
 import hashlib
@@ -31,18 +31,21 @@ _ROLES: dict[str, Role] = {
     "tool": "tool",
 }
 MAX_LEVELS = 190
-"""The maximum levels of a message. JSON parsers allow 200, and an export needs five more."""
+"""The largest number of levels of lists and objects in a message.
+
+JSON parsers allow 200, and an export has five levels around a message.
+"""
 _PLACEHOLDER = "\x00held apart"
-"""The value, in a shell, of a field that is stored elsewhere: the text, or the tool calls."""
+"""The value in a shell of a field that is stored apart: the text, or the tool calls."""
 
 
 @dataclass(slots=True, frozen=True)
 class TranscriptEvent:
     """One message, tool call or tool result.
 
-    `message` is its position in the transcript; `call` the number among the message's calls, or
-    -1 for a message or result. `shell` is the JSON of all fields but `text`. `tokens` are this
-    event's own (`docs/method.md`, Tokens).
+    `message` is the position of the message in the transcript. `call` is the number of a call in
+    its message, -1 for a message or result. `shell` is the JSON of all fields but the text.
+    `tokens` is the size of this event alone (`docs/method.md`, Tokens).
     """
 
     kind: Literal["message", "call", "result"]
@@ -57,9 +60,10 @@ class TranscriptEvent:
 
 
 def check_messages(messages: Sequence[object], start: int) -> None:
-    """Raise InvalidRequest that names the first message that is not an OpenAI chat message.
+    """Raise InvalidRequest if a message is not an OpenAI chat message.
 
-    `start` is the position of the first message. The error never quotes contents.
+    The error names the position of the first such message, and never quotes contents. `start` is
+    the position of the first message.
     """
     for position, message in enumerate(messages, start):
         problem = _problem(message)
@@ -68,11 +72,7 @@ def check_messages(messages: Sequence[object], start: int) -> None:
 
 
 def split(message: Json, position: int, counter: TokenCounter) -> list[TranscriptEvent]:
-    """Return the events of a checked message: the message or result itself, then its calls.
-
-    The text of an event and its shell, the JSON of its other fields, are stored apart. The shell of
-    a message has neither its content nor its calls.
-    """
+    """Return the events of a checked message: the message or result itself, and then its calls."""
     role = _ROLES[message["role"]]
     text, shell = _take_text_out(message, "content")
     tokens = counter.message({**message, "tool_calls": None})
@@ -102,10 +102,10 @@ def split(message: Json, position: int, counter: TokenCounter) -> list[Transcrip
 
 
 def restore_message(text: str, shell: str, calls: Sequence[Json] = ()) -> Json:
-    """Return the original message of an event, with the tool calls that are given.
+    """Return the original message of an event, with these tool `calls`.
 
-    `shell` is the JSON of the message's other fields. Its calls are events of their own, so it has
-    a placeholder instead of them.
+    `shell` is the JSON of the message's other fields. Instead of its calls, which are events of
+    their own, it has a placeholder.
     """
     message = _put_text_in(text, shell, "content")
     if message["role"] == "assistant" and message.get("tool_calls") == _PLACEHOLDER:
@@ -138,20 +138,21 @@ def call_text(name: str, arguments: str) -> str:
 
 
 def digest_after(prefix: str, message: Mapping[str, Any]) -> str:
-    """Return the digest of a transcript after one more message; `prefix` is its digest before."""
+    """Return the digest of a transcript after a message. `prefix` is its digest before it."""
     canonical = json.dumps(message, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(f"{prefix}\n{canonical}".encode()).hexdigest()[:32]
 
 
 def digests_after(prefix: str, messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the digest of a transcript after each message; `prefix` is its digest before all."""
+    """Return the digests of a transcript after each message. `prefix` is its digest before all."""
     return list(accumulate(messages, digest_after, initial=prefix))[1:]
 
 
 def _take_text_out(fields: Mapping[str, Any], key: str) -> tuple[str, str]:
-    """Return the text under `key`, and the JSON of the other fields without tool calls.
+    """Return the text under `key`, and the shell: the JSON of the other fields.
 
-    Tool calls have events of their own. A value under `key` that is no text stays in the JSON.
+    In the shell, a placeholder replaces the text, and also tool calls, which are events of their
+    own.
     """
     shell, value = dict(fields), fields.get(key)
     if shell.get("tool_calls") and shell.get("role") == "assistant":
@@ -159,6 +160,7 @@ def _take_text_out(fields: Mapping[str, Any], key: str) -> tuple[str, str]:
     if isinstance(value, str):
         shell[key] = _PLACEHOLDER
         text = value
+    # A value that is no text stays in the shell. Its text is only for searches and counts.
     elif key == "content":
         text = content_text(value)
     else:
@@ -167,10 +169,9 @@ def _take_text_out(fields: Mapping[str, Any], key: str) -> tuple[str, str]:
 
 
 def _put_text_in(text: str, shell: str, key: str) -> Json:
-    """Return the fields of a shell, with `text` in place of the placeholder under `key`.
+    """Return the fields of a shell that `_take_text_out` returned, with `text` under `key`.
 
-    A shell is the JSON that `_take_text_out` returned. If the value under `key` is no placeholder,
-    it was no text and stays. A placeholder under another key is the caller's own text.
+    If the value under `key` is no placeholder, it was no text, and stays.
     """
     fields: Json = json.loads(shell)
     if fields.get(key) == _PLACEHOLDER:
@@ -186,7 +187,7 @@ def _call_shape(call: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def _problem(message: object) -> str:
-    """Return why this is no OpenAI chat message, nothing if it is one."""
+    """Return why this is no OpenAI chat message; empty if it is one."""
     if not isinstance(message, dict):
         return "must be an object with a role"
     role = message.get("role")
@@ -209,8 +210,8 @@ def _problem(message: object) -> str:
 
 
 def _is_too_deep(message: Json) -> bool:
-    """Return whether a message has lists and objects within each other on too many levels."""
-    level: list[Any] = [message]
+    """Return whether lists and objects are nested in a message on more than `MAX_LEVELS` levels."""
+    level: list[Any] = [message]  # all lists and objects on one level
     for _ in range(MAX_LEVELS):
         level = [
             inner
@@ -224,7 +225,7 @@ def _is_too_deep(message: Json) -> bool:
 
 
 def _calls_problem(calls: object) -> str:
-    """Return why these are no tool calls of an assistant, nothing if they are."""
+    """Return why these are no tool calls of an assistant; empty if they are."""
     if calls is None:
         return ""
     if not isinstance(calls, list):

@@ -1,4 +1,4 @@
-"""The values of a text: those of Tool-Flow Analysis, those recall follows, and tracked tokens."""
+"""The values in texts: those of Tool-Flow Analysis, those of recall measures, tracked tokens."""
 
 import re
 import threading
@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 BYTES_A_CHARACTER: Final = 4
-"""About what a text and the tokens found in it take together, measured on recorded results."""
+"""The memory of a text and its tokens per character, as measured on recorded results."""
 
 
 class TextCache[T]:
     """A cache of the values of a function of texts. Threads may share it."""
 
     def __init__(self, function: Callable[[str], T], limit: int) -> None:
-        """Cache the values of `function`. Texts and values take at most `limit` bytes together."""
+        """Cache values of `function`. All texts and values have at most about `limit` bytes."""
         self.limit = limit
         self._function = function
         self._guard = threading.Lock()
@@ -46,7 +46,7 @@ class TextCache[T]:
         }
         with self._guard:
             for text, value in new_values.items():
-                if text not in cached:  # else another thread was first
+                if text not in cached:  # another thread may have added it since
                     cached[text] = value
                     self._characters += len(text)
             while cached and self.nbytes > self.limit:
@@ -58,6 +58,7 @@ class TextCache[T]:
 _ESCAPE = re.compile(r"\\[ntr\\]")
 _CANDIDATE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{4,}[A-Za-z0-9]")
 SHORTEST = 6
+"""The smallest number of characters of a value, a word or a token."""
 
 _WORD = re.compile(r"[A-Za-z0-9_]{6,}")
 CAPITAL_OR_UNDERSCORE = re.compile(r"[A-Z_]")
@@ -85,7 +86,8 @@ def extract_values(text: str) -> set[str]:
 def extract_words(text: str) -> set[str]:
     """Return the distinct words that the measures of recall compare (`docs/method.md`, Measures).
 
-    A word has 6 or more letters, digits or underscores, at least one uppercase or `_`.
+    A word has 6 or more letters, digits and underscores. At least one of these is an uppercase
+    letter or an underscore.
     """
     words = set(_WORD.findall(unescape(text)))
     return {word for word in words if CAPITAL_OR_UNDERSCORE.search(word)}
@@ -99,7 +101,7 @@ _END: Final = "\0"
 """Marks the end of a part in a joined text."""
 
 _RUN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{4,}")
-"""Matches the longest texts of characters that tokens are made of."""
+"""Matches a run: as many successive characters as possible of which tokens may consist."""
 
 _RUN_OR_END: Final = re.compile(rf"{_END}|{_RUN.pattern}")
 _BETWEEN: Final = re.compile(r"[.\-]")
@@ -114,9 +116,10 @@ def tracked_tokens(text: str) -> set[str]:
 
 
 def token_id_cache(ids: Mapping[str, int]) -> TextCache[tuple[Ids, list[str]]]:
-    """Return a cache of texts' tracked tokens: their numbers by `ids`, and those without a number.
+    """Return a cache of the tracked tokens of texts.
 
-    Calls show the same texts again and again.
+    A cached value has the numbers of a text's tokens in `ids`, and the tokens that had no number
+    when the text was read.
     """
 
     def read(text: str) -> tuple[Ids, list[str]]:
@@ -128,21 +131,22 @@ def token_id_cache(ids: Mapping[str, int]) -> TextCache[tuple[Ids, list[str]]]:
 
 
 def tracked_runs(text: str) -> dict[str, frozenset[str]]:
-    """Return the tracked tokens of each run in a text that has any.
+    """Return the runs in a text that contain tracked tokens, and these tokens.
 
-    A run is a text of characters that tokens are made of, as long as possible. It may have several
-    tokens: `user_id.value` is one, and so is the `user_id` in it.
+    A run consists of as many successive characters as possible of which tokens may consist. It may
+    contain several tokens: `user_id.value` is a token, and so is the `user_id` in it.
     """
     runs = set(_RUN.findall(unescape(text)))
     return {run: tokens for run in runs if (tokens := _tokens_of(run))}
 
 
 def tokens_by_part(parts: Sequence[str], runs: Mapping[str, frozenset[str]]) -> list[set[str]]:
-    """Return the tracked tokens of each part of a text. `runs` are those of the whole text.
+    """Return the tracked tokens of each part of a text.
 
-    A token that is cut in two is in no part. The parts are many and short, so they are joined and
-    read in one pass.
+    `runs` are the runs of the whole text with their tokens. If the end of a part cuts a run in two,
+    its tokens are in no part.
     """
+    # The parts are many and short, so they are joined and read in one pass.
     tokens: list[set[str]] = [set()]
     joined_text = _END.join(part.replace(_END, " ") for part in parts)
     for run in _RUN_OR_END.findall(unescape(joined_text)):
@@ -161,7 +165,7 @@ def _tokens_of(run: str) -> frozenset[str]:
 def _find_tokens(run: str) -> frozenset[str]:
     """Return the tracked tokens of a run: what `extract_values` and `extract_words` find in it.
 
-    This has the rules of both functions, and takes a third of their time.
+    This function takes a third of their time.
     """
     if run.isalpha() and run[1:].islower():
         return frozenset({run} if len(run) >= SHORTEST and run[0].isupper() else ())
@@ -175,4 +179,4 @@ def _find_tokens(run: str) -> frozenset[str]:
 
 LONGEST_CACHED: Final = 64
 _cached_tokens = lru_cache(16_384)(_find_tokens)
-"""An agent's texts have the same names again and again. This many take about 5 MB."""
+"""Does what `_find_tokens` does. An agent's texts repeat names. The cache takes about 5 MB."""
