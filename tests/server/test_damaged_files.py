@@ -7,14 +7,20 @@ import json
 import os
 import random
 import shutil
+import sqlite3
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
+import httpx
 import pytest
 from contextrender_bridge.base.errors import CommandError, ContextRenderError
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.server import build_app
 
+from tests.api.conftest import example
+from tests.api.test_links import OPEN
 from tests.support.command import contextrender
 from tests.support.local import local_service
 from tests.support.scripted_model import serving
@@ -26,19 +32,22 @@ SECTOR, PAGE = 512, 8_192
 RUN = agent_run(8, lines=5)
 OTHER = [*RUN[:9], assistant("Let me start over with ORD-1001."), user("Do.")]
 BRANCHES = [RUN, OTHER[9:]]
-Damage = Callable[[bytearray, random.Random], None]
+OLDER_BRANCHES = [RUN[:9]]
+FILES = ("store.db", "store.db-wal")
+Change = Callable[[bytearray, bytes, random.Random], None]
+"""A change of a file's bytes. The second argument is an older copy of the file."""
 
 
-def flip_bits(file: bytearray, chance: random.Random) -> None:
+def flip_bits(file: bytearray, older: bytes, chance: random.Random) -> None:
     """Flip up to eight bits."""
     for _ in range(chance.randint(1, 8)):
         file[chance.randrange(len(file))] ^= 1 << chance.randrange(8)
 
 
-def fill(size: int) -> Damage:
+def fill(size: int) -> Change:
     """Return what fills up to three sectors or pages: with zeros, noise, or another one's bytes."""
 
-    def damage(file: bytearray, chance: random.Random) -> None:
+    def damage(file: bytearray, older: bytes, chance: random.Random) -> None:
         for _ in range(chance.randint(1, 3)):
             place, other = (chance.randrange(len(file) // size) * size for _ in range(2))
             contents = (bytes(size), chance.randbytes(size), file[other : other + size])
@@ -47,21 +56,71 @@ def fill(size: int) -> Damage:
     return damage
 
 
-DAMAGE: dict[str, Damage] = {"bits": flip_bits, "sectors": fill(SECTOR), "pages": fill(PAGE)}
+def swap_pages(file: bytearray, older: bytes, chance: random.Random) -> None:
+    one, other = (number * PAGE for number in chance.sample(range(len(file) // PAGE), 2))
+    page = file[one : one + PAGE]
+    file[one : one + PAGE] = file[other : other + PAGE]
+    file[other : other + PAGE] = page
+
+
+def put_older_pages_back(file: bytearray, older: bytes, chance: random.Random) -> None:
+    places = range(0, len(older), PAGE)
+    changed = [at for at in places if older[at : at + PAGE] != file[at : at + PAGE]]
+    for at in chance.sample(changed, chance.randint(1, min(3, len(changed)))):
+        file[at : at + PAGE] = older[at : at + PAGE]
+
+
+def cut(file: bytearray, older: bytes, chance: random.Random) -> None:
+    """Cut the file in the middle of a page."""
+    del file[chance.randrange(len(file)) // PAGE * PAGE + chance.randrange(1, PAGE) :]
+
+
+DAMAGE: dict[str, Change] = {
+    "bits": flip_bits,
+    "sectors": fill(SECTOR),
+    "pages": fill(PAGE),
+    "swapped pages": swap_pages,
+    "older pages": put_older_pages_back,
+    "cut": cut,
+}
+
+
+def mix_times(data: Path, times: Path, chance: random.Random) -> None:
+    """Give a data folder the file and the log of two different times."""
+    file, log = chance.sample(["older", "newer"], 2)
+    shutil.copy(times / file / "store.db", data / "store.db")
+    shutil.copy(times / log / "store.db-wal", data / "store.db-wal")
 
 
 @pytest.fixture(scope="module")
 def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Create a data folder with two users and two sessions of two branches."""
+    """Create a data folder with two users and two sessions of two branches.
+
+    Beside it are `older` and `newer`, each with the file and the log at one time. Between the two,
+    the log was copied into the file.
+    """
     data = tmp_path_factory.mktemp("intact") / "data"
+
+    def keep(time: str) -> None:
+        (data.parent / time).mkdir()
+        for name in FILES:
+            shutil.copy(data / name, data.parent / time / name)
+
     with local_service(data) as api:
         api.accounts.add("someone")
-        for name in ("s", "other"):
-            for stop in (5, 9, len(RUN)):
+        for stop in (5, 9, len(RUN)):
+            for name in ("s", "other"):
                 api("render", session=name, messages=RUN[:stop], budget=300)
+            if stop == 9:
+                keep("older")
+                with closing(sqlite3.connect(data / "store.db")) as connection:
+                    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                shutil.copy(data / "store.db", data.parent / "older.db")
+        for name in ("s", "other"):
             api("render", session=name, messages=OTHER, budget=300)
             usage = {"messages": len(OTHER), "uncached": 900, "output": 40}
             api("record_usage", session=name, usage=usage)
+        keep("newer")
     return data
 
 
@@ -80,8 +139,12 @@ def ran(*words: str | Path, **options: dict[str, str]) -> subprocess.CompletedPr
     return process
 
 
-def read_by_commands(data: Path, folder: Path) -> bool:
-    """Return whether `sessions` lists both sessions and `export` gives each back as it came."""
+def read_by_commands(data: Path, folder: Path, ways: list[list[list[Json]]]) -> bool:
+    """Return whether `sessions` lists both sessions and `export` returns each in one of the ways.
+
+    Assert that the export has no message that was not stored, and that the server answers every
+    other request with a result or a sentence.
+    """
     app = None
     try:
         app = build_app(data)
@@ -100,31 +163,53 @@ def read_by_commands(data: Path, folder: Path) -> bool:
                 is_intact = False
             else:
                 branches = json.loads(file.read_text())["branches"]
-                is_intact &= [branch["messages"] for branch in branches] == BRANCHES
+                is_intact &= [branch["messages"] for branch in branches] in ways
+                for branch in branches:
+                    at, messages = branch["fork_position"], branch["messages"]
+                    stop = at + len(messages)
+                    assert messages in (RUN[at:stop], OTHER[at:stop]), branch
+        check_answers(url, token)
     return is_intact
 
 
-@pytest.mark.parametrize("kind", DAMAGE)
+def check_answers(url: str, token: str) -> None:
+    more = {"session": "s", "messages": [*RUN, user("And now?")]}
+    calls = [(walker, example(walker, "s")) for walker in OPEN]
+    calls += [("total_savings", {}), ("render", {**more, "budget": 300}), ("sync", more)]
+    with httpx.Client(base_url=url, headers={"authorization": f"Bearer {token}"}) as http:
+        for walker, fields in calls:
+            reply = http.post(f"/walker/{walker}", json=fields, timeout=60)
+            assert reply.status_code in (200, 401, 404, 409, 422, 503), (walker, reply.text)
+            assert reply.status_code == 200 or " " in reply.json()["error"]["message"], reply.text
+
+
+@pytest.mark.parametrize("kind", [*DAMAGE, "log"])
 def test_no_command_ends_in_a_traceback_on_a_damaged_file(
     intact: Path, tmp_path: Path, kind: str
 ) -> None:
     """What `check` finds nothing in has lost nothing; a damaged file is not repaired or copied."""
     print(f"CHAOS_SEED={SEED}")
     chance = random.Random(f"{SEED} {kind}")
-    for number in range(-(-ROUNDS // len(DAMAGE))):
+    older = (intact.parent / "older.db").read_bytes()
+    for number in range(-(-ROUNDS // (len(DAMAGE) + 1))):
         folder = tmp_path / str(number)
         data = folder / "data"
         shutil.copytree(intact, data)
-        file = bytearray((data / "store.db").read_bytes())
-        DAMAGE[kind](file, chance)
-        (data / "store.db").write_bytes(file)
+        ways = [BRANCHES]
+        if kind == "log":
+            mix_times(data, intact.parent, chance)
+            ways.append(OLDER_BRANCHES)  # An old file with its own log is a store of that time.
+        else:
+            file = bytearray((data / "store.db").read_bytes())
+            DAMAGE[kind](file, older, chance)
+            (data / "store.db").write_bytes(file)
         checked = ran("check", "--data", data)
         statuses = {
             ran("backup", folder / "backup", "--data", data).returncode,
             ran("restore", data, "--data", folder / "restored").returncode,
         }
         assert statuses == {int("damaged file" in checked.stdout or not checked.stdout)}
-        is_whole = read_by_commands(data, folder)
+        is_whole = read_by_commands(data, folder, ways)
         assert is_whole or checked.returncode == 1, (number, checked)
         repaired = ran("check", "--repair", "--data", data)
         assert "damaged file" not in repaired.stdout or "(repaired)" not in repaired.stdout

@@ -239,9 +239,14 @@ class _EdgeCheck:
             edges = {edge for edge in self._from[id] if self.name(edge) in kinds}
             self._expected |= edges
             # A negative number is unknown.
-            if count >= 0 and count != len(edges):
-                message = f"{count - len(edges)} edges of what {self._call_names[id]} {verb}"
-                yield self._nodes.finding("missing", message, node=id)
+            if count < 0 or count == len(edges):
+                continue
+            subject = f"of what {self._call_names[id]} {verb}"
+            if missing_count := max(count - len(edges), 0):
+                yield self._nodes.finding("missing", f"{missing_count} edges {subject}", node=id)
+            else:
+                message = f"{len(edges) - count} edges too many {subject}"
+                yield self._nodes.finding("corrupted", message, node=id)
 
     def _reuse_findings(
         self, info: BranchInfo, ids: Sequence[UUID], history: History
