@@ -2,7 +2,9 @@
 
 import asyncio
 import gzip
+import json
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +16,21 @@ from contextrender_bridge.base.usage_reading import read_error_code
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.inspect.show_call import provider_line
 from contextrender_bridge.engine.call.provider_usage import ProviderUsage
+from contextrender_bridge.proxy.reply_start import failure_code
 from contextrender_bridge.proxy.upstream import UsageCapture
 from contextrender_bridge.proxy.usage_reporting import client_of
 
 from tests.proxy.agents import AGENTS, EACH_WAY, Agent, TextAgent
 from tests.proxy.conftest import Setup
 from tests.server.servers import running_server
-from tests.support.scripted_model import Model, chat, json_reply, serving
+from tests.support.scripted_model import (
+    Model,
+    chat,
+    chat_events,
+    json_reply,
+    serving,
+    stream,
+)
 from tests.support.waiting import until
 
 
@@ -104,6 +114,53 @@ def test_error_code_is_read_without_text(body: bytes, code: str) -> None:
     assert read_error_code(body) == code
 
 
+CHUNK = {"choices": [{"delta": {"content": "On it."}}]}
+CREATED = {"type": "response.created", "response": {"error": None}}
+SERVER_ERROR = {"code": "server_error", "message": "secret"}
+OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "secret"}}
+
+
+@pytest.mark.parametrize(
+    ("reply", "code"),
+    [
+        ([CHUNK, {"error": {"code": "busy", "message": "secret"}}, "[DONE]"], "busy"),
+        ([CHUNK, {"choices": [{"delta": {}, "finish_reason": "error"}]}, "[DONE]"], "error"),
+        ([CHUNK, {"choices": [{"error": {"code": 502}, "delta": {"content": ""}}]}], "error"),
+        ([{"type": "message_start"}, OVERLOADED], "overloaded_error"),
+        (
+            [CREATED, {"type": "response.failed", "response": {"error": SERVER_ERROR}}],
+            "server_error",
+        ),
+        ([CREATED, {"type": "error", **SERVER_ERROR}], "server_error"),
+        ([CHUNK, {"base_resp": {"status_code": 1002}}], "error"),
+        ([CHUNK, {"base_resp": {"status_code": 0}}, "[DONE]"], ""),
+        ([CREATED, {"type": "response.completed", "response": {"error": None}}], ""),
+        ([{"choices": [{"delta": {"content": '{"error": 1}'}}]}, "[DONE]"], ""),
+        ({"status": "failed", "error": SERVER_ERROR}, "server_error"),
+        ({"error": "a text"}, "error"),
+        (chat('{"error": "a text"}'), ""),
+    ],
+)
+def test_failure_in_accepted_reply_is_found(reply: Any, code: str) -> None:
+    is_stream = isinstance(reply, list)
+    body = stream(reply).body if is_stream else json.dumps(reply).encode()
+    assert failure_code(body, is_stream=is_stream) == code
+
+
+def test_failure_in_accepted_reply_is_recorded(setup: Setup) -> None:
+    failed, broken = (stream(chat_events("Not yet.")[:3]) for _ in range(2))
+    failed.chunks += stream([{"error": {"code": "busy", "message": "secret"}}]).chunks
+    broken.breaks = True
+    task, answer = {"role": "user", "content": "Go."}, {"role": "assistant", "content": "Well."}
+    for reply, code in ((failed, "busy"), (broken, "broken_off")):
+        session, setup.model.script = uuid.uuid4().hex, [json_reply(chat("Well.")), reply]
+        assert send_chat(setup, session, [task]) == 200
+        with suppress(httpx.RemoteProtocolError):
+            send_chat(setup, session, [task, answer, task])
+        assert call_with_status(setup, session, 1, 200)["error"] == code
+        assert "secret" not in str(setup.service.call("export_session", {"session": session}))
+
+
 def test_error_with_text_is_refused() -> None:
     assert ProviderUsage.of({"messages": 1, "status": 500, "error": "busy"}).error == "busy"
     with pytest.raises(InvalidRequest, match="code"):
@@ -122,7 +179,10 @@ def test_terminal_prints_what_provider_reported() -> None:
     refused = {**times, "reply_ms": 0, "status": 429, "error": "rate_limit_exceeded"}
     line = provider_line({"model": "m", "usage": None, **refused}, None)
     assert line == "provider: m failed with 429 rate_limit_exceeded"
-    nothing = {**refused, "status": 0}
+    failed = {**times, "reply_ms": 0, "error": "overloaded_error"}
+    line = provider_line({"model": "m", "usage": None, **failed}, None)
+    assert line == "provider: m the reply ended with the error overloaded_error"
+    nothing = {**refused, "status": 0, "error": ""}
     assert provider_line({"model": "m", "usage": None, **nothing}, None) == ""
 
 

@@ -156,8 +156,8 @@ function Notes({ view, data, turn, asked }: { view: CallView; data: SessionData;
   const text = view.explain.text_tokens / view.explain.budget;
   const crowded = view.explain.tokens_before > view.explain.tokens_after && text > 0.5;
   const { status = 0, error = "" } = (!asked && data.turns[turn - 1]) || {};
-  const hasFailed = status >= 400;
-  if (!left.length && !warnings.length && recorded && !as && !crowded && !hidden.length && !hasFailed) return null;
+  const failure = status >= 400 ? `The provider failed this call with status ${status}${error && ` (${error})`}.` : error && `The provider’s reply ended with the error ${error}.`;
+  if (!left.length && !warnings.length && recorded && !as && !crowded && !hidden.length && !failure) return null;
   return (
     <ul class="warnings">
       {hidden.length > 0 && (
@@ -165,7 +165,7 @@ function Notes({ view, data, turn, asked }: { view: CallView; data: SessionData;
           The newest {hidden.length === 1 ? "result was" : "results were"} not shown complete: <ResultLinks data={data} numbers={hidden} />
         </li>
       )}
-      {hasFailed && <li>The provider failed this call with status {status}{error && ` (${error})`}.</li>}
+      {failure && <li>{failure}</li>}
       {!recorded && <li>Recomputed, because this call’s prompt was not recorded.</li>}
       {as && <li>{as}</li>}
       {crowded && <li>User and assistant text takes {percent(text)} of the budget and leaves little for results.</li>}

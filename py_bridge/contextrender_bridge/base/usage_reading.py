@@ -352,15 +352,20 @@ def _usage_in(holder: Fields) -> Iterator[tuple[str, Any]]:
 
 
 def read_error_code(body: bytes) -> str:
-    """Return the code or the type in a provider's error; empty if it has none.
-
-    An error's text is never returned, because it may repeat contents.
-    """
+    """Return the code or the type in a provider's error; empty if it has none."""
     try:
         fields = wire.loads(body)
     except ValueError:
         return ""
-    error = fields.get("error", fields) if isinstance(fields, dict) else None
+    return error_code_of(fields) if isinstance(fields, dict) else ""
+
+
+def error_code_of(fields: Fields) -> str:
+    """Return the code or the type in the fields of a provider's error; empty if they have none.
+
+    An error's text is never returned, because it may repeat contents.
+    """
+    error = fields.get("error", fields)
     if not isinstance(error, dict):
         return ""
     names = [error.get(name) for name in ("code", "type", "status")]

@@ -13,6 +13,7 @@ import httpx
 
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.contents import Decoder
+from contextrender_bridge.base.usage_reading import error_code_of
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.proxy.connections import Unavailable
 from contextrender_bridge.proxy.refusals import Refusal
@@ -115,6 +116,31 @@ def late_refusal(reply: bytes) -> Refusal | None:
     """Return the refusal as too long at the end of a stream, or None if there is none."""
     events = _END.split(reply[-LONGEST_ERROR:])[-LAST_EVENTS:]
     return _refusal_in([event for event in events if not _is_content(event)])
+
+
+def failure_code(reply: bytes, *, is_stream: bool) -> str:
+    """Return the code of the failure that an accepted reply ends with; empty if there is none.
+
+    A failure without a code has the code "error".
+    """
+    bodies = [reply] if len(reply) < LONGEST_ERROR else []
+    if is_stream:
+        bodies = [_data(event) for event in _END.split(reply[-LONGEST_ERROR:])[-LAST_EVENTS:]]
+    failures = filter(None, map(_failure_in, map(_fields, bodies)))
+    return next((error_code_of(failure) or "error" for failure in failures), "")
+
+
+def _failure_in(fields: Json) -> Json | None:
+    """Return the part of a reply's or an event's fields that has an error; None without one."""
+    response, choices, status = (fields.get(name) for name in ("response", "choices", "base_resp"))
+    parts = [fields, response, *(choices if isinstance(choices, list) else ())]
+    objects = [part for part in parts if isinstance(part, dict)]
+    if failed_objects := [part for part in objects if part.get("error")]:
+        return failed_objects[0]
+    is_refusal = isinstance(status, dict) and status.get("status_code")  # MiniMax
+    has_failed = "error" in (fields.get("type"), fields.get("object")) or is_refusal
+    ends = any(part.get("finish_reason") == "error" for part in objects)
+    return fields if has_failed or ends else None
 
 
 def _refusal_in(events: Sequence[bytes]) -> Refusal | None:

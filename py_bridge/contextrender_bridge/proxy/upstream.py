@@ -15,10 +15,13 @@ from contextrender_bridge.base.contents import decode_body
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.usage_reading import read_error_code, read_usage
 from contextrender_bridge.proxy.connections import Connections, Content
+from contextrender_bridge.proxy.reply_start import failure_code
 from contextrender_bridge.proxy.routing import response_headers
 
 MAX_REPLY_BYTES = 32 * 2**20
 """The largest reply, in bytes, that is kept to read its usage."""
+BROKEN_OFF = "broken_off"
+"""The error code of a reply whose connection failed before its end."""
 REFUSED = 400
 """The status of a request that a provider refuses, such as one with a changed history."""
 
@@ -34,6 +37,7 @@ class UsageCapture:
         self._status = 0
         self._headers: dict[bytes, bytes] = {}
         self._body = bytearray()
+        self._has_ended = False
         self._started_at = time.monotonic()
         self._first_byte_ms = self._reply_ms = 0
 
@@ -41,8 +45,10 @@ class UsageCapture:
         """Forward one ASGI message of the reply, and keep a copy."""
         if message["type"] == "http.response.start":
             self._status, self._headers = message["status"], dict(message["headers"])
-        elif len(self._body) < MAX_REPLY_BYTES:
-            self._body += message.get("body", b"")
+        else:
+            self._has_ended = not message.get("more_body")
+            if len(self._body) < MAX_REPLY_BYTES:
+                self._body += message.get("body", b"")
         if message.get("body"):
             self._reply_ms = max(1, round(1000 * (time.monotonic() - self._started_at)))
             self._first_byte_ms = self._first_byte_ms or self._reply_ms
@@ -57,8 +63,16 @@ class UsageCapture:
             "first_byte_ms": self._first_byte_ms,
             "reply_ms": self._reply_ms,
             "status": self._status,
-            "error": "" if self.is_accepted else read_error_code(self.plain_body),
+            "error": self._error_code(),
         }
+
+    def _error_code(self) -> str:
+        """Return the provider's code of a failure, also of one within an accepted reply."""
+        if not self.is_accepted:
+            return read_error_code(self.plain_body)
+        if not self._has_ended:
+            return BROKEN_OFF
+        return failure_code(self.plain_body, is_stream="event-stream" in self.content_type)
 
     @property
     def is_accepted(self) -> bool:

@@ -32,6 +32,8 @@ def provider_line(turn: Json, price: Json | None) -> str:
         facts.append(f"first byte after {first:.1f} s, whole answer after {last:.1f} s")
     if turn["status"] >= ERROR_STATUS:
         facts.append(" ".join(("failed with", str(turn["status"]), turn["error"])).rstrip())
+    elif turn["error"]:
+        facts.append(f"the reply ended with the error {turn['error']}")
     return f"provider: {turn['model']} {'; '.join(facts)}" if facts else ""
 
 
