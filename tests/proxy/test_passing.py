@@ -184,7 +184,7 @@ def test_agent_disconnect_cancels_model_call(setup: Setup) -> None:
 
 OUTSIDE = [
     *("/../../../admin?x=1", "/v1/%2e%2e/admin", "/v1/%252e%252e/admin", "/v1/..%5cadmin"),
-    *("/v1/..;/admin", "//elsewhere/v1/models", "/s/mine//elsewhere/models"),
+    *("/v1/..;/admin", "//elsewhere/v1/models", "/s/mine//elsewhere/models", "*"),
 ]
 
 

@@ -140,7 +140,7 @@ def secrets_in(told: dict[str, dict[str, object]]) -> set[str]:
 
 
 CALLING = f"""#!{sys.executable}
-import json, os, re, sys, urllib.request
+import http.client, json, os, re, sys, urllib.parse, urllib.request
 address = next(word for word in sys.argv if "base_url=" in word).partition("=")[2].strip('"')
 for project in (os.environ["OPENAI_PROJECT"], "guess", ""):
     request = urllib.request.Request(
@@ -153,7 +153,42 @@ for project in (os.environ["OPENAI_PROJECT"], "guess", ""):
             print(reply.status)
     except urllib.error.HTTPError as refused:
         print(refused.code)
+secret = os.environ["OPENAI_PROJECT"].split()[0]
+for method, target, headers in json.loads(os.environ["REQUESTS"]):
+    connection = http.client.HTTPConnection(urllib.parse.urlsplit(address).netloc, timeout=30)
+    connection.putrequest(method, target.replace("SECRET", secret), skip_host=True)
+    for name, value in {{"host": "localhost", "content-length": "2", **headers}}.items():
+        connection.putheader(name, value.replace("SECRET", secret))
+    connection.endheaders(b"{{}}")
+    print(connection.getresponse().status)
+print(secret)
 """
+
+CALL = "/w/0/v1/chat/completions"
+LINK = {"openai-project": "SECRET"}
+WEBSOCKET = {"connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
+REQUESTS: list[tuple[str, str, dict[str, str], int]] = [
+    *((method, CALL, {}, 404) for method in ("GET", "PUT", "OPTIONS", "TRACE", "CONNECT")),
+    *(("POST", target, {}, 404) for target in ("*", "/", "/w", "/w/", "/w/0", "/w//0/v1/x")),
+    *(("POST", f"/w/{start}/v1/x", {}, 404) for start in ("..", "%2e%2e/w/0", "guess/0", "%ff")),
+    *(("POST", f"/w/{secret}/0/v1/x", {}, 404) for secret in ("SECRETx", "xSECRET", "SECRET%00")),
+    ("POST", "/contextrender/status", LINK, 404),
+    ("POST", f"http://localhost{CALL}", {}, 404),
+    ("POST", f"http://evil.example{CALL}", LINK, 400),
+    ("POST", f"/{CALL}", LINK, 400),
+    ("GET", "/w/0/v1/responses", WEBSOCKET, 404),
+    ("GET", "/w/0/v1/responses", {**WEBSOCKET, **LINK}, 426),
+    *(("POST", CALL, {"openai-project": value}, 404) for value in ("SECRETx", "x SECRET", "")),
+    ("POST", CALL, {"authorization": "Bearer SECRET", "x-contextrender-link": "x"}, 404),
+    *(("POST", f"/w/{path}", {}, 401) for path in ("mcp", "mcp/x", "mcp/../0/v1/x")),
+    ("POST", "/w/mcp", {"authorization": "Bearer SECRET"}, 401),
+    *(("POST", CALL, {**LINK, "host": host}, 421) for host in ("evil.example", "127.1", "x@[::1]")),
+    *(("POST", CALL, {**LINK, "origin": origin}, 403) for origin in ("null", "http://127.0.0.1:1")),
+    # With the secret, an escape in the route's name reaches no other address.
+    *(("POST", f"/w/{path}", LINK, 404) for path in ("%30/@x/y", "0%2fv1/x", "0@x/y", "0.x/y")),
+    *(("POST", f"/w/0/{path}", LINK, 400) for path in ("%2e%2e/x", "..%2fx", "v1/..;/x", "/x/y")),
+]
+"""What another user or a page may send: method, target, headers and the status of the answer."""
 
 
 class Provider(Model):
@@ -165,8 +200,8 @@ class Provider(Model):
 
 
 @pytest.mark.parametrize("own", ["", "proj_1"])
-def test_secret_in_project_header_keeps_users_project(
-    own: str, environment: dict[str, str], tmp_path: Path
+def test_requests_without_the_secret_are_refused(
+    own: str, environment: dict[str, str], tmp_path: Path, data: Path
 ) -> None:
     (tmp_path / "codex").write_text(CALLING)
     model = Provider()
@@ -174,10 +209,17 @@ def test_secret_in_project_header_keeps_users_project(
         config = ["-c", f'openai_base_url="{provider}/v1"', "exec"]
         if own:
             environment["OPENAI_PROJECT"] = own
+        environment["REQUESTS"] = json.dumps([request[:3] for request in REQUESTS])
         command = [str(BIN / "contextrender"), "wrap", "codex", *config]
         process = subprocess.run(
             command, env=environment, cwd=tmp_path, capture_output=True, text=True
         )
-    assert process.stdout.split() == ["200", "404", "404"], process.stderr
-    request = model.asked[-1]
+    *statuses, secret = process.stdout.split()  # The user's own project follows the secret.
+    assert statuses[:3] == ["200", "404", "404"], process.stderr
+    answers = zip(REQUESTS, map(int, statuses[3:]), strict=True)
+    assert not [(request, status) for request, status in answers if status != request[3]]
+    (request,) = [asked for asked in model.asked if asked.method == "POST"]
     assert request.header("openai-project") == (own or None)
+    written = {file: file.read_bytes() for file in data.rglob("*") if file.is_file()}
+    assert not [file for file, text in written.items() if secret.encode() in text]
+    assert "Traceback" not in process.stderr

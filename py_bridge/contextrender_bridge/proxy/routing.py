@@ -61,7 +61,8 @@ class Target:
     def is_below_base(self) -> bool:
         """True if the path stays below the provider's address, even if it is decoded twice."""
         plain = unquote(unquote(self.path)).replace("\\", "/")
-        return not (_ELSEWHERE.search(plain) or "#" in self.path)
+        is_path = plain.startswith("/") or not plain  # `OPTIONS *` has none
+        return is_path and not (_ELSEWHERE.search(plain) or "#" in self.path)
 
     @property
     def compresses(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from contextrender_bridge.asgi import (
     App,
@@ -86,9 +87,11 @@ class ProxyListener:
         The secret is removed from the headers or the path first. Raise NotFound for any other
         request, and InvalidRequest for a WebSocket.
         """
-        if not scope["path"].startswith(PREFIX):
+        # The decoded path may have slashes that separate nothing.
+        path = _raw_path(scope)
+        if not path.startswith(PREFIX):
             raise NotFound("Nothing is here.")
-        prefix, path = PREFIX[:-1], scope["path"].removeprefix(PREFIX)
+        prefix, path = PREFIX[:-1], path.removeprefix(PREFIX)
         if path.partition("/")[0] == "mcp" and self._mcp is not None:
             # The recall tool checks its own token.
             await self._mcp({**scope, **_path_below(scope, prefix)}, receive, send)
@@ -165,10 +168,15 @@ def _decode_body(headers: Headers, body: bytes, max_bytes: int) -> tuple[Headers
     return without(headers, b"content-encoding", b"content-length"), content
 
 
+def _raw_path(scope: Scope) -> str:
+    """Return the path as it was sent, before its escapes are decoded."""
+    return bytes(scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
+
+
 def _path_below(scope: Scope, prefix: str) -> dict[str, Any]:
     """Return the scope's fields `path` and `raw_path` without a prefix."""
-    raw = scope.get("raw_path") or scope["path"].encode()
-    return {"path": scope["path"][len(prefix) :] or "/", "raw_path": raw[len(prefix) :] or b"/"}
+    path = _raw_path(scope)[len(prefix) :] or "/"
+    return {"path": unquote(path), "raw_path": path.encode("latin-1")}
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
@@ -16,9 +18,14 @@ class WarningsLog(RotatingFileHandler):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8")
-        path.chmod(0o600)
         self.warnings = 0
         self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+
+    def _open(self) -> TextIOWrapper:
+        """Open the file, or the next one after it is full, so that only its owner may read it."""
+        file = super()._open()
+        os.fchmod(file.fileno(), 0o600)
+        return file
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write and count a record."""
