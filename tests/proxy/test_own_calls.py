@@ -44,6 +44,14 @@ MEMENTO = (
     "memento message for the next agent."
 )
 ANCHORED = "You are an anchored context summarization assistant for coding sessions."
+KIMI = "messages in an agent conversation, given as a task to compact this conversation context"
+KIMI_TASK = "--- This message is a direct task, not part of the above conversation ---"
+ROO = "CRITICAL: This summarization request is a SYSTEM OPERATION, not a user message."
+CLINE = '<explicit_instructions type="summarize_task">\nYour urgent task is to create a summary.'
+VIBE = (
+    "Create a comprehensive summary of our entire conversation that will serve as complete context "
+    "for continuing this work."
+)
 REMINDER = {"type": "text", "text": "<system-reminder>\nThe date has changed.\n</system-reminder>"}
 
 
@@ -119,6 +127,30 @@ def ask(text: str) -> Json:
                 ]
             },
         ),
+        # Of other agents, older and newest releases.
+        ("responses", {"instructions": MEMENTO, "input": [*ITEMS, ask("Start Summarization")]}),
+        (
+            "chat",
+            {
+                "tools": [{"type": "function", "function": {"name": "_noop", "parameters": {}}}],
+                "messages": [system(HELPER), *CALLS, ask("Summarize our conversation above.")],
+            },
+        ),
+        ("chat", {"messages": [*CALLS, ask(f"\n---\n\nThe above is a list of {KIMI}")]}),
+        ("chat", {**TOOLS, "messages": [*CALLS, ask(f"\n{KIMI_TASK}\n\nYou are now {KIMI}")]}),
+        (
+            "chat",
+            {
+                "messages": [
+                    system("You are the component that summarizes internal chat history."),
+                    *CALLS,
+                    ask("First, reason in your scratchpad. Then, generate the <state_snapshot>."),
+                ]
+            },
+        ),
+        ("messages", {**TOOLS, "messages": [*BLOCKS, user(ROO)]}),
+        ("messages", {**TOOLS, "messages": [*BLOCKS, user(CLINE, extra=REMINDER)]}),
+        ("chat", {**TOOLS, "messages": [*CALLS, ask(VIBE)]}),
         # Hermes: free wording, recognised by `tool_choice`.
         (
             "chat",

@@ -22,7 +22,14 @@ COMPACTIONS_WITH_TOOLS = (
     "You are performing a CONTEXT CHECKPOINT COMPACTION",
     "You have exceeded the maximum number of tokens, please stop coding and instead write a short "
     "memento",
+    # Agents that `wrap` starts as any command: Kimi, Roo, Cline and Vibe.
+    "--- This message is a direct task, not part of the above conversation ---",
+    "CRITICAL: This summarization request is a SYSTEM OPERATION",
+    '<explicit_instructions type="summarize_task">',
+    "Create a comprehensive summary of our entire conversation that will serve as complete context",
 )
+PLACEHOLDER_TOOL = "_noop"
+"""The tool that opencode declares for gateways that refuse calls in a history without tools."""
 CLAUDE_CODE_BODY = "Your task is to create a detailed summary"
 COMPACTION_ITEMS = frozenset({"compaction_trigger", "context_compaction_trigger"})
 HEAD_CHARS = 1_500
@@ -40,7 +47,7 @@ _CONVERSATION = re.compile(
 _TASK = re.compile(
     r"^\W*(?:critical\b|important\b|you are|you have|your task|your job|please\b|provide"
     r"|create|write|update|generate|produce|summari[sz]e|compact|the messages above"
-    r"|do not|don't|respond)",
+    r"|the above is a list of messages|do not|don't|respond)",
     re.IGNORECASE,
 )
 _TRANSCRIPT = re.compile(
@@ -167,7 +174,23 @@ def _system_texts(body: Mapping[str, Any], items: Sequence[Any]) -> Iterator[str
 
 def _has_tools(body: Mapping[str, Any]) -> bool:
     """Return whether the model may call tools."""
-    return bool(body.get("tools")) and body.get("tool_choice") not in ("none", {"type": "none"})
+    tools = body.get("tools")
+    names = [tool_name(tool) for tool in tools] if isinstance(tools, list) else []
+    if not tools or names == [PLACEHOLDER_TOOL]:
+        return False
+    return body.get("tool_choice") not in ("none", {"type": "none"})
+
+
+def tool_name(tool: Any) -> str:
+    """Return the name in a tool's declaration, in any request format.
+
+    A provider's own tool without a name has its type as name. Return "" if there is neither.
+    """
+    declaration = tool.get("function") or tool if isinstance(tool, dict) else {}
+    if not isinstance(declaration, dict):
+        return ""
+    name = declaration.get("name") or declaration.get("type")
+    return name if isinstance(name, str) else ""
 
 
 def _has_calls(items: Sequence[Any]) -> bool:

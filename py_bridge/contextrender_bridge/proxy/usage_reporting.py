@@ -19,6 +19,7 @@ from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.fitting import RenderedRequest, reason_of
 from contextrender_bridge.client.replies import RenderView
 from contextrender_bridge.proxy.conversations import ProxiedCall
+from contextrender_bridge.proxy.own_calls import tool_name
 from contextrender_bridge.proxy.routing import first
 
 REPORT_DELAY_SECONDS = 5.0
@@ -34,19 +35,7 @@ def declared_by(call: ProxiedCall) -> dict[str, int]:
     """Return the estimated tokens of each tool's declaration in a request, by tool name."""
     tools = call.fit.body.get("tools")
     declarations = tools if isinstance(tools, list) else []
-    return {name_of(tool): len(wire.dumps(tool)) // BYTES_PER_TOKEN for tool in declarations}
-
-
-def name_of(tool: Any) -> str:
-    """Return the name in a tool's declaration, in any request format.
-
-    A provider's own tool without a name has its type as name. Return "" if there is neither.
-    """
-    declaration = tool.get("function") or tool if isinstance(tool, dict) else {}
-    if not isinstance(declaration, dict):
-        return ""
-    name = declaration.get("name") or declaration.get("type")
-    return name if isinstance(name, str) else ""
+    return {tool_name(tool): len(wire.dumps(tool)) // BYTES_PER_TOKEN for tool in declarations}
 
 
 def added_by(declared: Mapping[str, int]) -> int:
