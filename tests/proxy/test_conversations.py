@@ -244,6 +244,14 @@ def test_history_stored_by_provider_is_not_recorded(setup: Setup) -> None:
         ),
         ("chat/completions", {"messages": [message_of("user", "x")], "cachedContent": "c/1"}),
         ("responses", {"input": [output], "previous_interaction_id": "i1"}),
+        ("responses", {"input": [output], "context_id": "ctx-1"}),
+        *(
+            ("chat/completions", {"messages": [message_of("user", "x")], **cached})
+            for cached in (
+                {"extra_body": {"google": {"cached_content": "cachedContents/1"}}},
+                {"google": {"cached_content": "cachedContents/1"}},
+            )
+        ),
     ]
     setup.model.answer = lambda _: json_reply({"id": "1"})
     for path, body in bodies:
@@ -252,6 +260,9 @@ def test_history_stored_by_provider_is_not_recorded(setup: Setup) -> None:
         assert setup.model.asked[-1].json == body
         assert "x-contextrender-tokens-after" not in response.headers
         assert "x-contextrender-fail-open" not in response.headers
+        dialect = path.partition("/")[0]
+        fit = setup.service.fit(name, body, dialect=dialect, budget=300)
+        assert (fit.body, fit.changed, fit.failure) == (body, False, "")
     listed = setup.service.list_sessions(query=name)["sessions"]
     assert listed == []
 
@@ -273,6 +284,20 @@ def test_history_with_references_is_sent_in_full(setup: Setup, reference: Json) 
     ]
     assert tokens[0] == tokens[1] > 300
     assert response.headers["x-contextrender-full-history"] == "references"
+    assert response.headers["x-contextrender-omitted"] == "0"
+
+
+def test_fit_changes_no_request_with_references(setup: Setup) -> None:
+    """The reference may be to the reasoning that led to the call."""
+    call = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c1", "output": "word " * 900}
+    reference = {"type": "item_reference", "id": "rs_1"}
+    asks = [message_of("user", "Go."), message_of("assistant", "Done."), message_of("user", "on")]
+    for place in range(4):
+        body = {"input": [asks[0], call, output, *asks[1:]]}
+        body["input"].insert(place, reference)
+        fit = setup.service.fit(uuid.uuid4().hex, body, dialect="responses", budget=300)
+        assert (fit.body, fit.changed, fit.failure) == (body, False, "references")
 
 
 STRAY = {"role": "tool", "tool_call_id": "gone", "content": "word " * 900}

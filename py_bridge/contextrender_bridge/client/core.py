@@ -43,6 +43,7 @@ from contextrender_bridge.client.replies import (
 from contextrender_bridge.client.session_names import SessionNames, name_of_body
 from contextrender_bridge.dialects import Dialect, Transcript
 from contextrender_bridge.dialects.chat import check_messages
+from contextrender_bridge.dialects.provider_history import is_kept_by_provider
 
 Message = Mapping[str, Any]
 
@@ -158,6 +159,8 @@ class Core(Connection):
         if dialect == "chat" and not isinstance(messages, Mapping):
             check_messages(messages)
         body = messages if isinstance(messages, Mapping) else {"messages": list(messages)}
+        if is_kept_by_provider(body):
+            return RenderedRequest(body)
         try:
             defaults = current_settings()
             reader = dialect_of(dialect, body)

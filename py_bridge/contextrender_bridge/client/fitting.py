@@ -26,6 +26,7 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.replies import PlannedMessage, RenderView
 from contextrender_bridge.dialects import DIALECTS, OBSERVATIONS, Dialect, MessagePlan, Transcript
 from contextrender_bridge.dialects.observations import has_observations
+from contextrender_bridge.dialects.provider_history import has_references
 
 Body = Mapping[str, Any]
 
@@ -35,7 +36,9 @@ BYTES_PER_TOKEN = 4
 _CALL_AGAIN = "; call its tool again for all of it"
 """The end of the line above an excerpt or a summary (`engine.plan.excerpt_text`)."""
 
-ABOVE_BUDGET = ("unpaired_results", "unreadable_messages")
+REFERENCES = "references"
+"""The reason for sending a history in full that refers to items which the provider stores."""
+ABOVE_BUDGET = ("unpaired_results", "unreadable_messages", REFERENCES)
 """Failures of requests that were rendered but are still above their budget."""
 
 log = logging.getLogger("contextrender")
@@ -143,6 +146,9 @@ def apply_plan(
     for result in extra_results:
         plan.show_result(result)
     is_changed = reply["omitted"] or reply["dropped_turns"] or reply["truncated_messages"]
+    if (is_changed or substitutes) and has_references(body):
+        # Items that refer to others of a stored answer are valid only together.
+        return RenderedRequest(body, False, reply, REFERENCES, transcript, plan)
     new_body = transcript.apply(plan) if is_changed or substitutes else body
     changed = new_body is not body and new_body != body
     unpaired_count = len(plan.shown_unpaired_results()) if changed else 0

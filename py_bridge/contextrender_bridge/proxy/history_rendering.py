@@ -13,6 +13,7 @@ from contextrender_bridge.base.errors import OtherConversation, Unreachable
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.fitting import (
+    REFERENCES,
     Failures,
     RenderedRequest,
     apply_plan,
@@ -20,6 +21,7 @@ from contextrender_bridge.client.fitting import (
     reason_of,
 )
 from contextrender_bridge.dialects import Transcript
+from contextrender_bridge.dialects.provider_history import has_references, is_kept_by_provider
 from contextrender_bridge.proxy.bodies import Body
 from contextrender_bridge.proxy.controls import (
     Controls,
@@ -31,8 +33,7 @@ from contextrender_bridge.proxy.controls import (
 from contextrender_bridge.proxy.conversations import Conversation, Conversations, ProxiedCall, Size
 from contextrender_bridge.proxy.own_calls import is_side_call
 from contextrender_bridge.proxy.pause import Pause
-from contextrender_bridge.proxy.provider_history import has_references, is_kept_by_provider
-from contextrender_bridge.proxy.usage_reporting import REFERENCES, UsageNotes, client_of
+from contextrender_bridge.proxy.usage_reporting import UsageNotes, client_of
 
 LATER_SECONDS = 30.0
 SETTLE_SECONDS = 5.0

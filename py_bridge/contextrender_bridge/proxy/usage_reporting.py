@@ -16,7 +16,7 @@ from contextrender_bridge.asgi import Headers
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.client import AsyncContextRender
-from contextrender_bridge.client.fitting import RenderedRequest, reason_of
+from contextrender_bridge.client.fitting import REFERENCES, RenderedRequest, reason_of
 from contextrender_bridge.client.replies import RenderView
 from contextrender_bridge.proxy.conversations import ProxiedCall
 from contextrender_bridge.proxy.own_calls import tool_name
@@ -24,8 +24,6 @@ from contextrender_bridge.proxy.routing import first
 
 REPORT_DELAY_SECONDS = 5.0
 LONGEST_CLIENT = 40
-REFERENCES = "references"
-"""The reason for sending the full history if a request names items that the provider stores."""
 BYTES_PER_TOKEN = 4
 
 log = logging.getLogger("contextrender")
@@ -71,7 +69,11 @@ def _rendering_headers(call: ProxiedCall, fit: RenderedRequest, reply: RenderVie
     The service counts no tokens of results that the proxy adds beyond the budget. If there are any,
     the headers with the tokens are left out.
     """
-    headers = [own_header("omitted", len(fit.plan.omitted_results()) if fit.plan else 0)]
+    is_unchanged = call.controls.mode == "render" and not fit.changed
+    cannot_render = call.controls.full_reason == REFERENCES
+    omitted = fit.plan.omitted_results() if fit.plan else []
+    omitted_count = 0 if is_unchanged or cannot_render else len(omitted)
+    headers = [own_header("omitted", omitted_count)]
     if displays := Counter(result["display"] for result in reply.get("pinned", ())):
         counts = ", ".join(f"{count} {display}" for display, count in displays.items())
         headers.append(own_header("pinned", counts))
@@ -79,8 +81,6 @@ def _rendering_headers(call: ProxiedCall, fit: RenderedRequest, reply: RenderVie
         # If rendering changed nothing, or cannot change the request because it refers to items of
         # the provider, report equal counts. In any other case `tokens_after` is the prompt that
         # rendering made or, for a full history that was sent instead, would have made.
-        is_unchanged = call.controls.mode == "render" and not fit.changed
-        cannot_render = call.controls.full_reason == REFERENCES
         before = after = reply["tokens_before"]
         if not (is_unchanged or cannot_render):
             after = reply["tokens_after"]

@@ -7,9 +7,11 @@ from typing import Any
 
 FIELDS = (
     *("previous_response_id", "previous_interaction_id", "previous_message_id"),
-    *("conversation", "conversation_id", "thread", "cached_content", "cachedContent"),
+    *("conversation", "conversation_id", "context_id", "thread", "cached_content", "cachedContent"),
 )
 """Request fields that name a history stored by the provider."""
+_HOLDERS = ("extra_body", "google")
+"""Request fields whose object may have such a field: `extra_body.google.cached_content`."""
 
 
 def is_kept_by_provider(body: Mapping[str, Any]) -> bool:
@@ -18,7 +20,8 @@ def is_kept_by_provider(body: Mapping[str, Any]) -> bool:
     The first such request must not be shortened, because the provider would store the shortened
     history. Each later one has only new messages, so it has no history to render.
     """
-    return any(body.get(name) for name in FIELDS)
+    inner = (body[name] for name in _HOLDERS if isinstance(body.get(name), Mapping))
+    return any(body.get(name) for name in FIELDS) or any(map(is_kept_by_provider, inner))
 
 
 def has_references(body: Mapping[str, Any]) -> bool:
