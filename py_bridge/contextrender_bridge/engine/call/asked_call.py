@@ -14,9 +14,9 @@ class AskedCall:
     """A call that a request asks for.
 
     `record` is None if the call was not recorded, or if the request tries other settings.
-    `selection` is what the prompt showed. `prompt` has the messages that the model received.
-    `rendered` explains the selection: it is a rendering by today's rules, or `prompt` itself if the
-    recorded calls have the reasons.
+    `selection` is that of the prompt. `prompt` has the messages that the model received.
+    `rendered` explains the selection: it is a rendering by today's rules. If the recorded calls
+    explain it, `rendered` is `prompt`.
     """
 
     settings: RenderSettings

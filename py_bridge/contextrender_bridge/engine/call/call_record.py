@@ -30,7 +30,7 @@ REPLY_FIELDS: Final[Mapping[str, Any]] = {
     "status": 0,
     "error": "",
 }
-"""The fields on the provider's reply, as they are stored if nothing is known of it."""
+"""The fields on the provider's reply, with the values that are stored if it is unknown."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -40,9 +40,11 @@ class CallRecord:
     - `tokens_before` and `tokens_after` are the budgeted tokens of the history and of the prompt.
       `unbudgeted_tokens` are those of the system prompt and the current user message.
       `text_tokens` are those of the prompt's texts, without results and calls.
-    - `shared_tokens` count the prompt's first messages that the prompt of the call before had, too.
+    - `shared_tokens` are those of the first messages that the prompt shares with the prompt of the
+      call before.
     - `usage` has the provider's counts in the order of `TOKEN_FIELDS`, None if it reported none.
-    - `budget` is the call's own in tokens. `follows_miss` is true if the turn before had a miss.
+    - `budget` is the budget of this call in tokens. `follows_miss` is true if the turn before had a
+      miss.
     - `first_byte_ms` and `reply_ms` are the milliseconds until the first and the last byte of the
       provider's reply. `status` is the reply's HTTP status, `error` the provider's code of a
       failure. They are 0 and empty if unknown.
@@ -76,7 +78,7 @@ class CallRecord:
         return self.delivery != RENDERED
 
     def with_sent_tokens(self) -> Self:
-        """Return a record whose prompt has the tokens of the full history, if that was sent."""
+        """Return the record. If the full history was sent, the prompt has the history's tokens."""
         return replace(self, tokens_after=self.tokens_before) if self.sent_full else self
 
     @property
@@ -90,15 +92,18 @@ class CallRecord:
         return self.tokens_after + self.unbudgeted_tokens
 
     def is_like(self, other: CallRecord) -> bool:
-        """Return whether the other call repeats this one, apart from its time, usage and reply."""
-        reset_fields: dict[str, Any] = {
+        """Return whether another call has the same settings and prompt.
+
+        Its time, usage and reply may differ, and also what depends on earlier calls.
+        """
+        ignored_fields: dict[str, Any] = {
             "at": 0,
             "shared_tokens": 0,
             "embedded_tokens": 0,
             "usage": None,
         }
-        comparable = partial(replace, **reset_fields, **REPLY_FIELDS)
-        return bool(comparable(self) == comparable(other))
+        without_ignored = partial(replace, **ignored_fields, **REPLY_FIELDS)
+        return bool(without_ignored(self) == without_ignored(other))
 
     def fields(self) -> dict[str, Any]:
         """Return the fields that are stored."""
@@ -144,11 +149,7 @@ class CallRecord:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Return the record of the values that `fields` or `to_json` returned.
-
-        The record of a call that was sent in full has the full history's tokens, even if `data`,
-        which may be imported, has others.
-        """
+        """Return the record of the values that `fields` or `to_json` returned."""
         settings = RenderSettings.of(data)
         tokens_before, tokens_after, unbudgeted_tokens, text_tokens, shared_tokens = data["tokens"]
         return cls(
@@ -168,7 +169,7 @@ class CallRecord:
             budget=data.get("own_budget") or settings.budget,
             follows_miss=data.get("faulted", False),
             **{name: data.get(name, unset) for name, unset in REPLY_FIELDS.items()},
-        ).with_sent_tokens()
+        ).with_sent_tokens()  # imported data may have other tokens
 
 
 def record_of(
@@ -178,10 +179,11 @@ def record_of(
     previous: Selection | None,
     caller: CallMetadata,
 ) -> CallRecord:
-    """Return the record of a call made at `at` (seconds since 1970), without its answer's usage.
+    """Return the record of a call made at `at` (seconds since 1970), without usage.
 
-    `previous` is the selection of the branch's call before it, None if there is none or it is
-    unknown. If the caller sends the full history, the record has the full history's tokens.
+    `previous` is the selection of the call before it on the branch. It is None if there is no such
+    call, or if its selection is unknown. If the caller sends the full history, the record has the
+    full history's tokens.
     """
     history, sent_selection = rendered.view.history, rendered.selection
     text_tokens = rendered.text_tokens
@@ -208,9 +210,12 @@ def record_of(
 
 
 def to_runs(numbers: Iterable[int]) -> tuple[int, ...]:
-    """Return numbers as runs of consecutive numbers: first, length, first, length and so on."""
+    """Return numbers as runs of consecutive numbers: first, length, first, length and so on.
+
+    For example, 2, 3, 4 and 9 are the runs (2, 3, 9, 1).
+    """
     flat_runs: list[int] = []
-    end = -1
+    end = -1  # the number after the last run
     for number in sorted(numbers):
         if number == end:
             flat_runs[-1] += 1
@@ -221,7 +226,7 @@ def to_runs(numbers: Iterable[int]) -> tuple[int, ...]:
 
 
 def numbers_in(flat_runs: Sequence[int]) -> list[int]:
-    """Return the numbers that `to_runs` turned into runs."""
+    """Return the numbers in the runs that `to_runs` returned."""
     numbers: list[int] = []
     for first, length in zip(flat_runs[::2], flat_runs[1::2], strict=True):
         numbers += range(first, first + length)

@@ -1,4 +1,4 @@
-"""The parts of a compaction's text: messages of user and assistant, and tokens for results."""
+"""The choice of messages for a compaction's text, and of the budget for its results."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,12 +16,13 @@ LIST_SHARE: Final = 0.08
 """The largest shares of the text that the user's messages, the assistant's messages and the list of
 omitted results may have."""
 LINE_TOKENS: Final = 30
+"""An estimate of the tokens of a line in the list of omitted results."""
 PART_TOKENS: Final = 12
-"""The tokens of a part's heading, about."""
+"""An estimate of the tokens of a part's heading."""
 OPENING_TOKENS: Final = 200
-"""The tokens of the text's first lines, about."""
+"""An estimate of the tokens of the text's first lines."""
 MIN_RESULT_TOKENS: Final = 500
-"""The least tokens that the renderer has for results."""
+"""The smallest number of tokens that the renderer has for results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,14 @@ class TextChoice:
 
 
 def limit_tokens(tokens: int, window: int) -> int:
-    """Return the most tokens that the text may have; `window` is the model's, 0 if unknown."""
-    return max(MIN_TOKENS, min(tokens, int(WINDOW_SHARE * window) if window else tokens))
+    """Return the largest number of tokens that the text may have.
+
+    `tokens` is the number that the request asks for. `window` is the model's context window in
+    tokens, 0 if it is unknown.
+    """
+    if window:
+        tokens = min(tokens, int(WINDOW_SHARE * window))
+    return max(MIN_TOKENS, tokens)
 
 
 def choose_texts(
@@ -51,15 +58,15 @@ def choose_texts(
 ) -> TextChoice:
     """Return the texts that are shown in a compaction text of at most `limit` tokens.
 
-    The user's first message is chosen first, then the newest ones. A user's message that does not
-    fit is cut in the middle. If there is a summary by the agent, the assistant's texts are left
-    out, because the summary has their content.
+    The user's first message is chosen first, then the user's newest ones, then the assistant's
+    newest ones.
     """
     user_texts = [text for text in texts if text.role == "user"]
+    first_and_newest = [*user_texts[:1], *reversed(user_texts[1:])]
     by_user, user_tokens = choose_within(
-        [*user_texts[:1], *reversed(user_texts[1:])], int(USER_SHARE * limit), counter, cuts=True
+        first_and_newest, int(USER_SHARE * limit), counter, cuts=True
     )
-    if has_summary:
+    if has_summary:  # the agent's own summary has the content of the assistant's texts
         return TextChoice(by_user, user_tokens)
     assistant_texts = [text for text in reversed(texts) if text.role == "assistant"]
     by_assistant, assistant_tokens = choose_within(
@@ -73,11 +80,10 @@ def choose_within(
 ) -> tuple[dict[int, MessageText], int]:
     """Return the first texts that fit `limit` tokens, by position, and their size in tokens.
 
-    The first text that does not fit ends the choice. If `cuts` is true, such texts are cut in the
-    middle instead, until too few tokens remain. A cut text has at most half of the limit, so that
-    one long message does not exclude all others.
+    Without `cuts`, the first text that does not fit ends the choice. With it, texts that do not fit
+    are cut in the middle, until too few tokens remain.
     """
-    max_cut_tokens = limit // 2
+    max_cut_tokens = limit // 2  # so that one long message does not exclude all others
     by_position: dict[int, MessageText] = {}
     total = 0
     for text in texts:
@@ -97,18 +103,18 @@ def choose_within(
 
 
 def cut_middle(text: str, limit: int, counter: TokenCounter) -> str:
-    """Return a text's head and tail within `limit` tokens; empty if that is too little.
+    """Replace the middle of a text by a line, so that the text fits `limit` tokens.
 
-    Head and tail have half of the limit each, without the tokens of the line between them. The tail
-    is cut from the reversed text. In its own order it may have more tokens, so it is shortened by
-    an eighth until it fits.
+    Return an empty text if the limit is too small.
     """
     if counter.text(text) <= limit:
         return text
     half = (limit - 2 * PART_TOKENS) // 2
     if half < PART_TOKENS:
         return ""
-    head, tail = counter.cut(text, half), counter.cut(text[::-1], half)[::-1]
+    head = counter.cut(text, half)
+    # Cut the tail from the reversed text. In its own order it may have more tokens.
+    tail = counter.cut(text[::-1], half)[::-1]
     while counter.text(tail) > half:
         tail = tail[len(tail) // 8 + 1 :]
     return f"{head}\n[… left out …]\n{tail}"
@@ -119,10 +125,10 @@ def choose_budget(
 ) -> int:
     """Return the budget with which to render, so that a compaction text has about `limit` tokens.
 
-    The results of the rendering become part of the text. The other parts are its first lines, the
-    list of omitted results, and `shown_text_tokens` of messages and of the agent's summary. The
-    renderer's budget also includes `budgeted_text_tokens` of the history's messages. `results` is
-    the number of results in the history.
+    The compaction text has the results of the rendering. It also has messages and the agent's
+    summary, of `shown_text_tokens`, its first lines, and a list of omitted results. In the
+    rendering, the history's messages have `budgeted_text_tokens`. `results` is the number of
+    results in the history.
     """
     list_tokens = min(int(LIST_SHARE * limit), LINE_TOKENS * results)
     result_tokens = limit - shown_text_tokens - list_tokens - OPENING_TOKENS
@@ -130,12 +136,10 @@ def choose_budget(
 
 
 def budget_beside_text(result_tokens: int, budgeted_text_tokens: int) -> int:
-    """Return the renderer's budget that leaves `result_tokens` for results beside the messages.
+    """Return the renderer's budget with which the messages leave `result_tokens` for results.
 
-    The renderer keeps the messages up to `CAP` of its budget, and otherwise cuts them to `TARGET`.
+    If the messages exceed `CAP` of the budget, the renderer cuts them to `TARGET` of the budget.
     """
     budget = result_tokens + budgeted_text_tokens
     is_cut = budgeted_text_tokens > CAP * budget
-    if not is_cut:
-        return budget
-    return int(result_tokens / (1 - TARGET))  # the texts then have TARGET of the budget
+    return int(result_tokens / (1 - TARGET)) if is_cut else budget

@@ -1,4 +1,4 @@
-"""The parts of a compaction's text, read from a history: what was said, and the results."""
+"""The parts of a compaction's text, read from a history: messages and results."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from contextrender_bridge.engine.text.transcript import Json
 
 
 def read_texts(history: History, messages: Sequence[Json]) -> list[MessageText]:
-    """Return what the user and the assistant said, in order."""
+    """Return the texts of the user's and the assistant's messages, in order, without blank ones."""
     return [
         MessageText(position, history.roles[position], text)
         for position in history.text_messages
@@ -21,15 +21,15 @@ def read_texts(history: History, messages: Sequence[Json]) -> list[MessageText]:
 
 
 def budgeted_text_tokens(history: History) -> int:
-    """Return the tokens of the messages of user and assistant that a renderer's budget includes."""
-    free = unbudgeted_messages(history, len(history))
-    return sum(history.text_tokens) - sum(history.text_tokens[position] for position in free)
+    """Return the tokens of all messages' texts that count towards a renderer's budget."""
+    unbudgeted = unbudgeted_messages(history, len(history))
+    return sum(history.text_tokens) - sum(history.text_tokens[p] for p in unbudgeted)
 
 
 def read_results(
     history: History, messages: Sequence[Json], selection: Selection
 ) -> list[CompactedResult]:
-    """Return every result with its call, and the text by which a selection shows it."""
+    """Return every result with its call, and the text with which a selection shows it."""
     complete = set(selection.complete)
     results: list[CompactedResult] = []
     for result, position in enumerate(history.results.message):
@@ -39,13 +39,15 @@ def read_results(
             text = content_text(messages[position].get("content"))
         else:
             text = excerpt.text if excerpt else ""
-        cut = selection.arguments.get(result)
-        arguments = arguments_of(messages[message], call) if call >= 0 else ""
+        if cut_arguments := selection.arguments.get(result):
+            arguments = cut_arguments.text
+        else:
+            arguments = arguments_of(messages[message], call) if call >= 0 else ""
         results.append(
             CompactedResult(
                 position,
                 history.names.get(history.results.event[result]) or "a tool",
-                cut.text if cut else arguments,
+                arguments,
                 history.results.tokens[result],
                 text,
                 result in complete,

@@ -25,7 +25,7 @@ OPENING: Final = (
 
 @dataclass(frozen=True, slots=True)
 class CompactedResult:
-    """A tool result, its call, and the text that shows it: its own, an excerpt, or none."""
+    """A tool result and its call. `text` is its own text, an excerpt, or empty if it is omitted."""
 
     position: int
     tool: str
@@ -53,9 +53,9 @@ def write_compaction(
     counter: TokenCounter,
     summary: str = "",
 ) -> CompactionText:
-    """Return the text, within `limit` tokens unless the summary alone is larger.
+    """Return the text, within `limit` tokens if the messages and the summary permit.
 
-    Results that do not fit are omitted: first excerpts, then complete results, the oldest first.
+    Omit results that do not fit: first excerpts, then complete results, the oldest first.
     """
     draft = CompactionDraft(branch, texts, summary, results, limit, counter)
     shown_results = [result for result in results if result.text]
@@ -67,7 +67,7 @@ def write_compaction(
 
 
 class CompactionDraft:
-    """The parts of a compaction's text, of which results can still be omitted."""
+    """The parts of a compaction's text, from which results can still be removed."""
 
     def __init__(
         self,
@@ -80,9 +80,9 @@ class CompactionDraft:
     ) -> None:
         """Write all parts of the text and count their tokens, so that `omit` only deletes parts.
 
-        The parts are the opening lines, the chosen `texts` of messages and the `results`. A result
-        without text is listed as omitted. `limit` is in tokens. The agent's own `summary` may be
-        empty.
+        The parts are the opening lines with the agent's own `summary`, which may be empty, the
+        chosen `texts` of messages and the `results`. A result without text is listed as omitted.
+        `limit` is in tokens.
         """
         code = branch.code  # begins every heading; no result can contain it
         self._limit, self._counter = limit, counter
@@ -109,7 +109,7 @@ class CompactionDraft:
         return self._fixed_tokens + sum(self._part_tokens.values()) + self._list_tokens
 
     def omit(self, result: CompactedResult) -> None:
-        """Take a result from the text, and list it among the omitted ones."""
+        """Remove a result from the text, and list it among the omitted ones."""
         for by_position in (self._shown_results, self._parts, self._part_tokens):
             del by_position[result.position]
         self._omitted = sorted([*self._omitted, result], key=lambda result: result.position)
@@ -117,24 +117,19 @@ class CompactionDraft:
 
     def write(self) -> CompactionText:
         """Return the text of all parts, in the order of the history."""
-        body = {**self._messages, **self._parts, **self._lines}
+        body = {**self._messages, **self._parts, **self._lines}  # by position
         opening = [*self._opening, *filter(None, [self._older_line])]
         text = "\n\n".join([*opening, *(body[position] for position in sorted(body)), LAST_LINE])
+        results = self._shown_results.values()
         return CompactionText(
             text,
             self._counter.text(text),
-            tuple(
-                position for position, result in self._shown_results.items() if result.is_complete
-            ),
-            tuple(
-                position
-                for position, result in self._shown_results.items()
-                if not result.is_complete
-            ),
+            complete=tuple(result.position for result in results if result.is_complete),
+            excerpts=tuple(result.position for result in results if not result.is_complete),
         )
 
     def _list_omitted(self) -> None:
-        """Write the lines on the omitted results. The newest of these have one line each."""
+        """Write a line on each of the newest omitted results, and one line on all older ones."""
         self._lines: dict[int, str] = {}
         remaining_tokens = int(LIST_SHARE * self._limit)
         for result in reversed(self._omitted):

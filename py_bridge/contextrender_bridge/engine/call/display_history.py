@@ -15,10 +15,10 @@ NEVER_SHOWN: Final = "never in view so far"
 
 
 class DisplayChange(NamedTuple):
-    """A change of how a result is shown, by a call.
+    """A change of how a result is shown.
 
-    The call has the number `turn`, and `events` events before it. `kind` is the type of the edge
-    that stores the change.
+    The call of `turn`, which has `events` events before it, made the change. `kind` is the type of
+    the edge that stores the change.
     """
 
     events: int
@@ -35,7 +35,7 @@ class DisplayHistory:
     def decision(self, turn: int, remaining_tokens: int) -> ResultDecision:
         """Return how the call of `turn` showed the result, and why.
 
-        `remaining_tokens` are the tokens of its budget that the call did not use.
+        `remaining_tokens` is the number of tokens of its budget that the call did not use.
         """
         changes = [change for change in self.changes if change.turn <= turn]
         if not changes:
@@ -52,10 +52,10 @@ class DisplayHistory:
 
 
 def has_recorded_reasons(record: CallRecord) -> bool:
-    """Return whether the recorded calls say why a call shows a result; otherwise it is rendered.
+    """Return whether the recorded calls explain why a call shows or omits each result.
 
-    They do if its policy continues the prompt before it, and the call was sent as rendered. Then a
-    result is shown as the last call that changed its display showed it.
+    They do if the call continues the prompt before it: then each result is shown as the last call
+    that changed its display showed it. Otherwise the call must be rendered again for the reasons.
     """
     return policy_named(record.settings.policy).is_cache_aware and not record.sent_full
 
@@ -67,5 +67,6 @@ def recorded_decisions(
     if record.tokens_after == record.tokens_before:
         return dict.fromkeys(histories, ResultDecision("complete", None, FITS))
     return {
-        result: life.decision(turn, record.remaining_tokens) for result, life in histories.items()
+        result: display_history.decision(turn, record.remaining_tokens)
+        for result, display_history in histories.items()
     }

@@ -1,4 +1,4 @@
-"""The reasons why a rendering shows each result or not, and the uses that its reuse score counts.
+"""The reasons why a rendering shows or omits each result, and the uses in its reuse score.
 
 Long because a result's row needs the decision on it, which needs the whole rendering.
 """
@@ -29,12 +29,13 @@ TURN_DROPPED: Final = "its whole turn left to make room for later text"
 class ResultDecision:
     """The display of a result in a prompt, and the reason for it.
 
-    `display` is "complete", "excerpt", "compaction" or "omitted". `order` is the
-    result's position in the order of selection, from 1; None if it was not selected. For a result
-    that did not fit, `remaining_tokens` is the number of free tokens when it first no longer
-    fitted, and `selected_count` the number of results that were selected before. If the policy
-    gives a reason of its own, `remaining_tokens` is the number of tokens that the selection left
-    unused.
+    - `display` is "complete", "excerpt", "compaction" or "omitted".
+    - `order` is the result's position in the order of selection, from 1. It is None if the result
+      was not selected.
+    - If the result did not fit, `selected_count` is the smallest number of selected results after
+      which it no longer fitted. `remaining_tokens` is the number of tokens that were free then.
+    - If the policy gives a reason of its own for an omission, `remaining_tokens` is the number of
+      tokens that the whole selection left unused.
     """
 
     display: str
@@ -51,15 +52,15 @@ class ResultDecisions:
     rendered: RenderedCall
 
     def of(self, result: int) -> ResultDecision:
-        """Return the decision on a result, by number."""
+        """Return the decision on the result with this number."""
         selection = self.rendered.selection
         order = self._orders.get(result)
         policy_reason = selection.reasons.get(result)
-        excerpt = selection.excerpts.get(result)
-        if excerpt is not None:
-            limit = selection.limits.get(result, excerpt.tokens)
-            size_reason = f"larger than the budget, so {excerpt.kind} of at most {limit} tokens"
-            return ResultDecision(excerpt.kind, order, policy_reason or size_reason)
+        substitute = selection.excerpts.get(result)
+        if substitute is not None:
+            limit = selection.limits.get(result, substitute.tokens)
+            size_reason = f"larger than the budget, so {substitute.kind} of at most {limit} tokens"
+            return ResultDecision(substitute.kind, order, policy_reason or size_reason)
         if order is None:
             return self._omitted(result, policy_reason)
         if self.rendered.view.fits and not selection.reasons:
@@ -77,7 +78,7 @@ class ResultDecisions:
             return ResultDecision("omitted", None, "no call asked for it")
         if not view.eligible[result] and results.turn[result] in self._dropped_turns:
             return ResultDecision("omitted", None, TURN_DROPPED)
-        if result in self._host_of:  # restored after the host
+        if result in self._host_of:
             position = results.message[self._host_of[result]]
             return ResultDecision("excerpt", None, RESTORED.format(position=position))
         free_tokens = self._free_tokens_after
@@ -101,7 +102,7 @@ class ResultDecisions:
 
     @cached_property
     def _host_of(self) -> dict[int, int]:
-        """The result after which each restored result is shown again, the last one of several."""
+        """The result after which each restored result is shown again. Of several, the last one."""
         restored = self.rendered.selection.restored
         return {result: host for host, text in restored.items() for result in text.results}
 
@@ -118,9 +119,10 @@ class ResultDecisions:
 
     @cached_property
     def _free_tokens_after(self) -> list[int]:
-        """The tokens free for results after the first 0, 1, 2 and so on were selected.
+        """The tokens that are free for results, by the number of results selected so far.
 
-        A substitute counts at its limit, because the policy reserved that before it was written.
+        A substitute counts with its limit, because the policy reserves these tokens before the
+        substitute is written.
         """
         selection, view = self.rendered.selection, self.rendered.view
         call_tokens = view.history.results.call_tokens
@@ -136,10 +138,10 @@ class ResultDecisions:
 
 @dataclass(slots=True, frozen=True)
 class UseRow:
-    """An operation that used the result, by the number of its event.
+    """An operation that used the result. `event` is its event number.
 
-    It is in the message at `position`. `result_counts` has the values that it repeats, each with
-    the number of results that contain it.
+    It is in the message at `position`. `result_counts` has the values that it repeats, and for each
+    value the number of results that contain it.
     """
 
     event: int
@@ -152,7 +154,8 @@ class UseRow:
 class ResultRow:
     """One result: its scores (None if the policy has none), its sizes and the decision on it.
 
-    `edited_at` is the turn that edited the result's file first since, None if none did.
+    `edited_at` is the turn of the first edit of the result's file after the result, None if there
+    is none.
     """
 
     position: int
@@ -178,10 +181,8 @@ def explain_results(
 ) -> list[ResultRow]:
     """Return a row for each of these results (by number), or for every one in transcript order.
 
-    The decisions are the recorded `decisions` if these are set; otherwise they follow from the
-    rendering. A policy that only appends to the previous prompt does not score results at each
-    call. Its rows have the scores of the call at which the prompt was last rebuilt, unless there
-    are recorded `decisions`.
+    `decisions` are the recorded decisions on these results. If they are None, the decisions follow
+    from the rendering.
     """
     view, scores = rendered.view, rendered.selection.scores
     history, results = view.history, view.history.results
@@ -195,7 +196,7 @@ def explain_results(
         relevance = usefulness = score = None
         if scores:
             relevance, usefulness, score = scores.of(result)
-        elif rebuild:
+        elif rebuild:  # a cache-aware policy scores results only when it rebuilds the prompt
             score = rebuild.score(result)
         edits = history.edits_since(result, len(history))
         tool = history.names.get(results.event[result], "")
@@ -236,7 +237,7 @@ def _use_rows(history: History, numbers: Set[int]) -> dict[int, list[UseRow]]:
 
 
 def _reuse(uses: Sequence[UseRow]) -> float:
-    """Return the reuse score of a result with these uses, rounded as `ReuseIndex.scores` does.
+    """Return the reuse score of a result with these uses, as `ReuseIndex.scores` computes it.
 
     Each use of a value adds 1/n, where n is the number of results that contain the value.
     """
@@ -250,7 +251,7 @@ def _reuse(uses: Sequence[UseRow]) -> float:
 
 RULES_CHANGED: Final = "so it was when the call was made; today"
 SENT_FULL: Final = "the whole history was sent; rendered,"
-"""The beginnings of the reason for a display that differs from today's."""
+"""The beginnings of the reason if a result's recorded display differs from today's."""
 
 
 def with_recorded_displays(
@@ -261,9 +262,10 @@ def with_recorded_displays(
     *,
     sent_full: bool,
 ) -> list[ResultRow]:
-    """Return the rows of these results with the recorded display, if it differs from today's.
+    """Return the rows of these results. If a recorded display differs from today's, use it.
 
-    If the call was `sent_full`, the reasons say what a rendering would have shown.
+    `sent_full` says whether the model received the full history. Then the reason says what a
+    rendering would have shown.
     """
     differing_results = recorded_selection.differing_results(today)
     reason_start = SENT_FULL if sent_full else RULES_CHANGED
@@ -286,7 +288,7 @@ def _recorded_row(
 ) -> ResultRow:
     """Return the row of a result with its recorded display.
 
-    Its reason begins with `reason_start` and says how today's rules would show the result, and why.
+    The reason is `reason_start`, and then how today's rules would show the result, and why.
     """
     today = row.decision
     if number in recorded_selection.partial:

@@ -1,4 +1,4 @@
-"""Model calls in an exported session: they are written as JSON, and checked when they are read."""
+"""Model calls in an exported session: writing them as JSON, and reading and checking this JSON."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TOKEN_COUNTS: Final = 5
 """The number of counts in the field `tokens` of a record."""
 MAX_KIND_LENGTH: Final = 40
 NEXT_FIELDS: Final = frozenset({"next_pieces", "next_tokens"})
-"""The further fields of an edge to a result that the next call shows as another excerpt."""
+"""Additional fields of an edge to a result, if the next call shows another excerpt of it."""
 FORMAT_ERROR: Final = "{field_path}.calls must have the format that export_session writes"
 
 
@@ -45,9 +45,9 @@ FORMAT_ERROR: Final = "{field_path}.calls must have the format that export_sessi
 class ExportedCall:
     """A model call that had the first `messages` messages of its branch.
 
-    It is `repeated` if it was made again after the branch already had later messages. `edges` store
-    its selection; they are None if one of them is missing in the store. `miss_edges` lead to the
-    results that its answer used and that were not in its prompt.
+    `repeated` is true if the call was made again when the branch already had later messages.
+    `edges` store its selection; None if one is missing in the store. `miss_edges` lead to the
+    results that its answer used and its prompt did not show.
     """
 
     messages: int
@@ -81,7 +81,7 @@ RESULT_KIND, TEXT_KIND, CALL_KIND = "r", "m", "c"
 
 
 def event_kinds_of(messages: Iterable[Json]) -> list[str]:
-    """Return for each message the kinds of its events, as a text of one letter per event."""
+    """Return for each message the kinds of its events, as a text such as "mcc" for two calls."""
     kinds: list[str] = []
     for message in messages:
         is_assistant = message["role"] == "assistant"
@@ -99,10 +99,9 @@ def read_calls(
     """Return the calls of a branch that shares the first `fork` messages with its parent.
 
     `event_kinds` has the kinds of the events of each message of the branch, as `event_kinds_of`
-    returns them; the messages shared with the parent are first. `field_path` names the branch in
-    errors. Raise InvalidRequest if a call does not have the format of exports, if it refers to an
-    event that is not before it, or if two calls have the same position. Only a repeated call may
-    have the position of another.
+    returns them, first those shared with the parent. `field_path` names the branch in errors. Raise
+    InvalidRequest if a call does not have the format of exports, or refers to an event that is not
+    before it.
     """
     events_before = list(accumulate(map(len, event_kinds), initial=0))  # by message position
     all_kinds = "".join(event_kinds)
@@ -114,13 +113,14 @@ def read_calls(
         call = _call(item, position, field_path)
         if not _refers_only_to(all_kinds[: events_before[position]], call):
             raise InvalidRequest(f"{field_path}.calls refer to a result that was not there yet")
+        # A call and its repetition have the same position.
         if calls.setdefault((position, call.repeated), call) is not call:
             raise InvalidRequest(f"{field_path}.calls must each have a position of their own")
     return [calls[key] for key in sorted(calls)]
 
 
 def _refers_only_to(kinds_before: str, call: ExportedCall) -> bool:
-    """Return whether a call refers only to the events before it, of which these are the kinds."""
+    """Return whether a call refers only to events before it. `kinds_before` are their kinds."""
     if call.record.result_count > kinds_before.count(RESULT_KIND):
         return False
     edges = [*(call.edges.edges if call.edges else ()), *call.miss_edges]
@@ -134,7 +134,7 @@ def _call(call: Mapping[str, Any], position: int, field_path: str) -> ExportedCa
     has_known_fields = call.keys() <= RECORD_FIELDS | EDGE_FIELDS | OTHER_FIELDS
     if not has_known_fields or type(repeated) is not bool or not _is_record(record):
         raise InvalidRequest(FORMAT_ERROR.format(field_path=field_path))
-    # This raises InvalidRequest for an invalid value. The record has the fields, too.
+    # This raises InvalidRequest for an invalid value.
     CallMetadata.of(call.get("delivery") or RENDERED, call.get("model", ""), call.get("client", ""))
     try:
         edges = _edges(call) if "shown" in call else None
@@ -145,7 +145,7 @@ def _call(call: Mapping[str, Any], position: int, field_path: str) -> ExportedCa
 
 
 def _is_record(call: Mapping[str, Any]) -> bool:
-    """Return whether the fields of a record have the types and the sizes of an export."""
+    """Return whether the fields of a record have the types and the limits of exports."""
     tokens, usage = call.get("tokens"), call.get("usage", [])
     counts = [call.get("at"), call.get("results"), call.get("embedded", 0)]
     return (
@@ -165,8 +165,8 @@ def _is_record(call: Mapping[str, Any]) -> bool:
 def _edges(call: Mapping[str, Any]) -> CallEdges:
     """Return a call's edges. Raise ValueError, TypeError or KeyError for a wrong format."""
     edges = [_edge(*edge) for edge in call["shown"]]
-    has_repeated_edge = len({(edge.kind, edge.event) for edge in edges}) < len(edges)
-    _check(not has_repeated_edge)
+    distinct_edges = {(edge.kind, edge.event) for edge in edges}
+    _check(len(distinct_edges) == len(edges))
     budget = call.get("step_budget", 0.0)
     _check(_are_counts([call.get("rebuilt", 0)]) and _are_counts(call.get("breakpoints", [])))
     _check(type(budget) in (int, float) and 0 <= budget < COUNT_LIMIT)
@@ -177,7 +177,7 @@ def _edges(call: Mapping[str, Any]) -> CallEdges:
 def _edge(kind: str, event: int, fields: Mapping[str, Any] | None = None) -> ShownEvent:
     """Return an edge. Raise ValueError, TypeError or KeyError for a wrong format.
 
-    Each kind of edge has fields of its own, which `edges_of` (engine.plan.selection_edges) writes.
+    Each kind of edge has its own fields, which `edges_of` (engine.plan.selection_edges) writes.
     """
     values = dict(fields or {})
     _check(_are_counts([event]))
@@ -185,7 +185,7 @@ def _edge(kind: str, event: int, fields: Mapping[str, Any] | None = None) -> Sho
     if kind in (COMPLETE, EXCERPT) and "next_pieces" in values:
         _check(_are_pieces(values["next_pieces"]) and _are_counts([values["next_tokens"]]))
         names -= NEXT_FIELDS
-    if kind in (COMPLETE, DROPPED):
+    if kind in (COMPLETE, DROPPED):  # they have no other fields
         _check(not names)
         return ShownEvent(kind, event, values)
     _check(_are_pieces(values["pieces"]) and _are_counts([values["tokens"]]))
@@ -199,7 +199,7 @@ def _edge(kind: str, event: int, fields: Mapping[str, Any] | None = None) -> Sho
 
 
 def _are_pieces(pieces: Any) -> bool:
-    """Return whether the pieces are texts and ranges of an event's text, the ranges in order."""
+    """Return whether these are texts and ranges (start, length) in order, as in `pieces_of`."""
     if not isinstance(pieces, list):
         return False
     numbers = [piece for piece in pieces if not isinstance(piece, str)]
@@ -226,9 +226,9 @@ def _miss_edge(event: int, fields: Mapping[str, Any]) -> ShownEvent:
 
 
 def _leads_to(edge: ShownEvent, kinds: str) -> bool:
-    """Return whether an edge leads to one of the events of these `kinds`, in their order.
+    """Return whether an edge leads to one of the first events, whose `kinds` are given.
 
-    An edge for a restored text or for a miss must lead to results.
+    An edge for a restored part or for a miss, and the part's host, must be a result.
     """
     if edge.kind not in (RESTORED, MISSES):
         return edge.event < len(kinds)

@@ -18,16 +18,16 @@ from contextrender_bridge.engine.text.transcript import Json, call_text
 from contextrender_bridge.engine.text.values import extract_values
 
 FIELD_NAME: Final = re.compile(r"""[A-Za-z0-9_.\-]+(?=\\?["']?\s*[:=](?![:=/]))""")
-"""The text before a colon or an equals sign: a key of JSON or YAML, or a named argument."""
+"""Matches a name before a colon or an equals sign: a key of JSON or YAML, or a named argument."""
 
 
 @dataclass(slots=True, frozen=True)
 class MissingResult:
-    """A result (by number) that an answer used and that was not complete in its prompt.
+    """A result (by number) that an answer used and that was not complete in the prompt.
 
-    `values` are the values that the answer used and that were not visible, the rarest first. It is
-    `repeated` if the answer repeats the result's tool call word for word. It is `names_only` if all
-    values are names of tools or fields, which an agent knows without the result.
+    `values` are the used values that were not visible, the rarest first. `repeated` is true if the
+    answer repeats the result's tool call word for word. `names_only` is true if all values are
+    names of tools or fields, which an agent knows without the result.
     """
 
     result: int
@@ -37,7 +37,7 @@ class MissingResult:
 
     @classmethod
     def of(cls, result: int, fields: Mapping[str, Any]) -> Self:
-        """Return a missing result, by number, from the fields of its stored edge."""
+        """Return a missing result from its number and the fields of its stored edge."""
         values = tuple(map(str, fields.get("values", ())))
         return cls(result, values, bool(fields.get("repeated")), bool(fields.get("names_only")))
 
@@ -57,12 +57,11 @@ def missing_results(
     prompt: Callable[[], Iterable[str]],
     text_of: TextOf,
 ) -> tuple[MissingResult, ...]:
-    """Return the missing results of the model call of which message `answer` is the answer.
+    """Return the missing results of the model call that the message at `answer` answers.
 
-    A result is missing if it was not among the `complete` results of the call's prompt, and the
-    answer used a value of it that is nowhere in the prompt, or repeats its tool call. `prompt`
-    reads the texts of the prompt; it is called only if the answer used a result that was not
-    complete.
+    A result is missing if it was not `complete` in the call's prompt, and the answer used a value
+    of it that is nowhere in the prompt, or repeats its tool call. `prompt()` reads the texts of the
+    prompt, which takes long.
     """
     values_by_result = values_used(history, answer)
     for result in values_by_result.keys() & set(complete):
@@ -98,19 +97,20 @@ def uses_of(history: History, message: int) -> Sequence[Use]:
 
 
 def without_visible(values: set[str], texts: Iterable[str]) -> set[str]:
-    """Return the values that none of the texts has. A value counts only as a whole word."""
+    """Return the values that none of the texts contains as a whole value."""
     invisible = set(values)
     for text in texts:
         if not invisible:
             break
-        # Most texts have none of the values, which this fast search finds.
-        if candidates := {value for value in invisible if value in text}:
+        # This search is fast, and most texts contain none of the values.
+        candidates = {value for value in invisible if value in text}
+        if candidates:
             invisible -= candidates & extract_values(text)
     return invisible
 
 
 def prompt_texts(items: Iterable[RenderedMessage], originals: Iterable[Json]) -> Iterator[str]:
-    """Return the texts of a prompt's messages and of their calls.
+    """Yield the texts of a prompt's messages and of their calls.
 
     `originals` are the recorded messages of the prompt's `items`.
     """
@@ -125,9 +125,9 @@ def prompt_texts(items: Iterable[RenderedMessage], originals: Iterable[Json]) ->
 def _are_known_names(
     history: History, result: int, values: Collection[str], text_of: TextOf
 ) -> bool:
-    """Return whether each value is a tool's name, or only a field's name in the result."""
+    """Return whether each value is a tool's name, or is in the result only as a field's name."""
     other_values = set(values).difference(history.names.values())
     if not other_values:
         return True
-    text = text_of(history.results.message[result])
-    return other_values.isdisjoint(extract_values(FIELD_NAME.sub(" ", text)))
+    text_without_names = FIELD_NAME.sub(" ", text_of(history.results.message[result]))
+    return other_values.isdisjoint(extract_values(text_without_names))

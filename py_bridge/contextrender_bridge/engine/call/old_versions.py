@@ -1,4 +1,4 @@
-"""The uses of old versions of files: an answer used lines that an earlier edit had replaced."""
+"""The uses of old versions of files: answers that used lines which an earlier edit had replaced."""
 
 from contextrender_bridge.engine.call.missing_results import values_used, without_visible
 from contextrender_bridge.engine.history.file_versions import FileEdit, replaced_ranges
@@ -9,9 +9,8 @@ from contextrender_bridge.engine.history.token_tracking import TextOf
 def old_versions_used(history: History, message: int, text_of: TextOf) -> dict[int, int]:
     """Return the results of which a message used an old version, and the turn of the first edit.
 
-    A message used an old version of a result if it used a value that is neither in the result's
-    lines without those that edits before the message had replaced, nor in a newer result of the
-    same file.
+    A message used an old version of a result's file if it used a value that was only in lines which
+    edits before the message had replaced, and that is in no newer result of the file.
     """
     edit_turns: dict[int, int] = {}
     positions = history.results.message
@@ -22,7 +21,8 @@ def old_versions_used(history: History, message: int, text_of: TextOf) -> dict[i
         unchanged_text = _text_without_replaced_lines(text_of(positions[result]), edits)
         newer = history.files.newer_results(result, history.results_before(message))
         newer_texts = [text_of(positions[later]) for later in newer]
-        if without_visible(values, [unchanged_text, *newer_texts]):
+        outdated_values = without_visible(values, [unchanged_text, *newer_texts])
+        if outdated_values:
             edit_turns[result] = history.turns[edits[0].position]
     return edit_turns
 

@@ -12,7 +12,7 @@ from contextrender_bridge.engine.call.call_record import REPLY_FIELDS, CallRecor
 from contextrender_bridge.engine.call.settings import RENDERED, check_delivery, short_name
 
 TOKEN_FIELDS: Final = ("uncached", "cache_read", "cache_write", "cache_write_1h", "output")
-"""The provider's counts. The order is that in which a call's record stores them."""
+"""The provider's counts, in the order in which a call's record stores them."""
 FIELDS: Final = (
     *("messages", *TOKEN_FIELDS, "delivery", "model", "requested_model"),
     *("added_tokens", "declared_tokens"),
@@ -20,18 +20,19 @@ FIELDS: Final = (
 )
 MAX_TOOLS: Final = 1_000
 COUNT_LIMIT: Final = 2**40
-"""All counts, and all times in seconds since 1970, are below this."""
+"""All counts, and all times in seconds since 1970, are below this number."""
 
 
 @dataclass(slots=True, frozen=True)
 class ProviderUsage:
-    """The usage of the call that had `messages` messages, and what the model was sent.
+    """The usage of the call that had `messages` messages, and the delivery of its history.
 
-    `tokens` are the counts of `TOKEN_FIELDS`; None if the provider reported none. `model` is the
-    provider's name of the model, `requested_model` that of the request. `added_tokens`
-    are those of our own recall tool, which the full history would be sent without.
-    `declared_tokens` are the tokens of each tool's declaration in the request; None if unknown. The
-    last fields are those of `CallRecord`.
+    - `tokens` has the counts of `TOKEN_FIELDS`, None if the provider reported none.
+    - `model` is the model's name in the provider's reply, `requested_model` its name in the
+      request.
+    - `added_tokens` are those of our own recall tool, which the full history would not have.
+    - `declared_tokens` has the tokens of each tool's declaration in the request, None if unknown.
+    - The last four fields are those of `CallRecord`.
     """
 
     messages: int
@@ -88,28 +89,28 @@ class ProviderUsage:
         )
 
     def is_of_other_call(self, record: CallRecord) -> bool:
-        """Return whether this is the usage of another call with the same history as `record`.
+        """Return whether this usage is of another call, with the same history but another model.
 
-        That call was sent to another model. A record has the model of the request until it has
-        usage, and then the provider's name of the model.
+        The model of `record` is that of the request until the record has usage. Then it is the
+        model's name in the provider's reply.
         """
         if record.usage is not None:
             return bool(self.model) and self.model != record.model
-        names = {self.requested_model, record.model}
-        return bool(self.requested_model and record.model) and len(names) > 1
+        are_both_known = bool(self.requested_model and record.model)
+        return are_both_known and self.requested_model != record.model
 
     def add_to(self, record: CallRecord, *, in_totals: bool = False) -> CallRecord:
         """Return a copy of `record` with this usage and reply, and the reported model and delivery.
 
-        If the record is already in the session's totals, it keeps its own model and delivery. A
-        record of a call that was sent in full keeps its delivery if the report says `RENDERED`,
-        because it does not have what the rendering would have shown.
+        If the record is already in the session's totals (`in_totals`), it keeps its own model and
+        delivery.
         """
         reply = {name: getattr(self, name) for name in REPLY_FIELDS}
         record = replace(record, added_tokens=self.added_tokens, **reply)
         if in_totals:
             return replace(record, usage=self.tokens)
         delivery = self.delivery or record.delivery
+        # The record of a full history does not have the tokens that a rendering would have had.
         if record.sent_full and self.delivery == RENDERED:
             delivery = record.delivery
         return replace(

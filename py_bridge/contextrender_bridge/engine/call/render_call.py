@@ -39,7 +39,10 @@ from contextrender_bridge.engine.text.transcript import Json
 from contextrender_bridge.engine.text.values import extract_values
 
 Compact = Callable[[int, int], str | None]
-"""Returns a model's summary of a result in at most so many tokens, or None if there is none."""
+"""Returns a model's summary of a result (first argument), or None if there is none.
+
+The second argument is the largest number of tokens that the summary may have.
+"""
 
 MARK_TOKENS = 40
 """The tokens reserved for a substitute's first line, `excerpt_header`."""
@@ -47,11 +50,11 @@ MARK_TOKENS = 40
 
 @dataclass
 class RenderedCall:
-    """A call's selection, with the input that the policy made it from.
+    """A call's selection, with the input from which the policy made it.
 
-    `new_vectors` are the embeddings that were computed for it, `summary_usage` the usage of
-    summaries. With `sends_everything`, the prompt has every message with all of its calls, those
-    without results included.
+    `new_vectors` are the embeddings that were computed for it, and `summary_usage` has the usage of
+    new summaries. If `sends_everything` is true, the prompt has every message with all of its
+    calls, also calls without results.
     """
 
     view: PolicyInput
@@ -69,6 +72,7 @@ class RenderedCall:
         history = self.view.history
         if not self.sends_everything:
             return rendered_messages(history, self.selection, self.view.text_of)
+        # The events of a message are its text or result, and its calls.
         event_ranges = pairwise([*history.first_events, history.events])
         call_counts = (stop - first - 1 for first, stop in event_ranges)
         return [
@@ -78,7 +82,7 @@ class RenderedCall:
 
     @property
     def budget(self) -> int:
-        """The call's own budget in tokens."""
+        """The budget of this call in tokens, also if it is automatic."""
         return int(self.selection.budget) or self.view.budget
 
     @cached_property
@@ -112,7 +116,7 @@ class RenderedCall:
     def truncated(self) -> list[int]:
         """The positions of messages whose text or calls are cut, or whose text is dropped.
 
-        Messages of turns that are dropped with their calls and results are not among them.
+        If whole turns are dropped, their messages are not among these.
         """
         text, results = self.selection.text, self.view.history.results
         dropped_texts = () if text.dropped_turns else text.dropped
@@ -129,7 +133,7 @@ class RenderedCall:
 
     @property
     def pinned(self) -> dict[int, str]:
-        """The display of each pinned result, by position: `omitted` if it is not in the prompt."""
+        """The display of each pinned result, by position; `omitted` if it is not in the prompt."""
         positions, excerpts = self.view.history.results.message, self.selection.excerpts
         displays = dict.fromkeys(self.selection.complete, "complete")
         displays |= {result: substitute.kind for result, substitute in excerpts.items()}
@@ -156,16 +160,16 @@ def render_call(
     """Return the rendering before the next model call.
 
     - `text_of(message)` reads a message's text, for texts that are embedded or replaced.
-    - `originals(start, stop)` reads messages, for policies that track tokens. Without it they must
-      be in memory.
-    - `embedder` is for policies that rank by meaning.
+    - `originals(start, stop)` reads messages, for policies that track tokens. Without it, all
+      messages must be in memory.
+    - `embedder()` returns the embedder, for policies that rank by relevance.
     - `compact(result, limit)` may return a model's summary of an oversized result. If it returns
       None or a text above the limit, the substitute is an excerpt.
     - The results of `pins`, and with `agent_defaults` the newest results, are in every prompt.
     - An automatic budget stays within `model_window`, if that is known.
-    - `previous` is the selection of the last answered call that had this policy, if it is known.
-      If `select_answered` is true, the selections of calls that were answered since then are
-      computed first, because a cache-aware policy continues the prompt of the call before.
+    - `previous` is the selection of the last answered call with this policy whose selection is
+      known. A cache-aware policy continues the prompt of the last answered call. So if
+      `select_answered` is true, the selections of later answered calls are computed first.
     """
     relevance = Relevance(history, embedder, text_of, parameters.query_task_share)
     view = policy_input(
@@ -209,15 +213,13 @@ def policy_input(
     previous: Selection | None = None,
     select_answered: bool = False,
 ) -> PolicyInput:
-    """Return the input of a policy. The parameters are those of `render_call`.
-
-    Only a cache-aware policy changes its budget from call to call: it begins with `start_budget`
-    and may use up to the limit. Any other policy has one budget, and `start_budget` is 0.
-    """
+    """Return the input of a policy. The parameters are those of `render_call`."""
+    # Only a cache-aware policy has an automatic budget, and changes its budget from call to call.
     if policy.is_cache_aware:
         limit, start_budget = limits_of(budget, model_window)
     else:
-        limit, start_budget = START_BUDGET if budget == AUTO else budget, 0
+        limit = START_BUDGET if budget == AUTO else budget
+        start_budget = 0
     return PolicyInput(
         history,
         budget=limit,
@@ -236,10 +238,9 @@ def policy_input(
 def _with_substitutes(
     view: PolicyInput, selection: Selection, compact: Compact | None
 ) -> Selection:
-    """Return the selection with its substitutes written.
+    """Return the selection with the substitutes that the policy has only set limits for.
 
-    The policy has only set the most tokens of some of them (`Selection.limits`). Such a substitute
-    is the model's summary that `compact` returns, or else an excerpt.
+    Such a substitute is the model's summary that `compact` returns, or else an excerpt.
     """
     if not selection.limits:
         return selection
@@ -255,15 +256,16 @@ def _with_substitutes(
 
 
 def assemble_all(messages: Iterable[Json], items: Iterable[RenderedMessage]) -> list[Json]:
-    """Return messages of the history as the items of a prompt show them."""
+    """Return the messages of a prompt. `messages` are the originals of its `items`."""
     return [assemble(message, item) for message, item in zip(messages, items, strict=True)]
 
 
 def assemble(message: Json, item: RenderedMessage) -> Json:
     """Return a message as the model receives it, with the item's calls, arguments and text."""
     assembled = dict(message)
-    calls = message.get("tool_calls") if message.get("role") == "assistant" else None
-    if calls and (len(item.calls) < len(calls) or item.arguments):
+    calls = (message.get("tool_calls") or ()) if message.get("role") == "assistant" else ()
+    has_other_calls = len(item.calls) < len(calls) or bool(item.arguments)
+    if calls and has_other_calls:
         cut_arguments = dict(item.arguments)
         shown_calls = [
             with_arguments(calls[number], cut_arguments[number])
@@ -286,7 +288,7 @@ def excerpt_header(position: int, tokens: int, kind: str) -> str:
 
 
 def _compaction(view: PolicyInput, result: int, limit: int, summary: str) -> str | None:
-    """Return a model's summary with its header, or None if that exceeds the limit."""
+    """Return a model's summary after its header, or None if both exceed the limit."""
     results = view.history.results
     header = excerpt_header(results.message[result], results.tokens[result], "Compaction")
     text = header + summary
@@ -294,14 +296,12 @@ def _compaction(view: PolicyInput, result: int, limit: int, summary: str) -> str
 
 
 def _excerpt(view: PolicyInput, result: int, limit: int) -> str:
-    """Return an excerpt within the limit, with its header.
-
-    Its needed values are those of the result that operations have used, and those in the latest
-    user and assistant messages (docs/method.md, Oversized results).
-    """
+    """Return an excerpt of a result after its header, within the limit."""
     history, counter = view.history, view.counter
     position, tokens = history.results.message[result], history.results.tokens[result]
     header = excerpt_header(position, tokens, "Excerpt")
+    # Values that operations have used, or that the latest messages have, should be in the excerpt
+    # (docs/method.md, Oversized results).
     needed_values = set(history.reuse.used_values(result))
     for message in {history.last_user, history.last_assistant} - {-1}:
         needed_values |= extract_values(view.text_of(message))
@@ -312,7 +312,7 @@ def _excerpt(view: PolicyInput, result: int, limit: int) -> str:
 
 
 def sent_in_full(rendered: RenderedCall) -> RenderedCall:
-    """Return the prompt with the full history, calls without results included."""
+    """Return the prompt with the full history of a call, also with calls without results."""
     history = rendered.view.history
     selection = select_full_history(history, len(history))
     return RenderedCall(rendered.view, selection, sends_everything=True)

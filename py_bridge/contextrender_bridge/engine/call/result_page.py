@@ -19,9 +19,9 @@ COLUMNS: Final = (
 
 @dataclass(slots=True, frozen=True)
 class Page:
-    """At most `rows` results from number `offset` on, or all, sorted by a column.
+    """A page of results that are sorted by the column `sort`, or are in transcript order.
 
-    Without `sort` they are in transcript order.
+    It has at most `rows` results (None for all), and begins with the one at index `offset`.
     """
 
     offset: int = 0
@@ -36,7 +36,7 @@ class Page:
             raise InvalidRequest(f"sort must be one of {', '.join(COLUMNS)}")
 
     def of(self, rendered: RenderedCall, selection: Selection) -> list[int]:
-        """Return the numbers of the results on the page. `selection` is the call's."""
+        """Return the numbers of the results on the page. `selection` is that of the call."""
         ordered = self._ordered(rendered, selection)
         stop = None if self.rows is None else self.offset + self.rows
         return list(ordered[self.offset : stop])
@@ -49,7 +49,7 @@ class Page:
         if self.sort == "order":
             return _in_selection_order(rendered, selection, descending=self.descending)
         keys = _column(rendered, self.sort)
-        if keys is None:  # results without a value are always the newest first
+        if keys is None:  # no result has a value: the newest come first
             return all_results[::-1]
         return sorted(all_results, key=keys.__getitem__, reverse=self.descending)
 
@@ -59,8 +59,9 @@ def _in_selection_order(
 ) -> list[int]:
     """Return all results in the order in which they were selected.
 
-    That order is known for results that the rendering shows as the `selection` does. The other
-    results in the prompt come after these, and omitted results last, both the newest first.
+    The order is known only for results that the rendering and the `selection` show in the same way.
+    The other results in the prompt come after these, the newest first, and then the omitted
+    results, the newest first.
     """
     differing_results = selection.differing_results(rendered.selection)
     ordered = [r for r in rendered.selection.shown_order if r not in differing_results]
@@ -71,7 +72,7 @@ def _in_selection_order(
 
 
 def _column(rendered: RenderedCall, name: str) -> Sequence[Any] | None:
-    """Return the column's value of each result, or None if the policy has none."""
+    """Return the column's value of each result, or None if the policy has no such values."""
     view, scores = rendered.view, rendered.selection.scores
     results = view.history.results
     if name == "name":
@@ -108,14 +109,14 @@ class LastRebuild:
 
     @cached_property
     def ranks(self) -> dict[int, int]:
-        """The rank by score, from 1, of every result before that rebuild that has a tool call."""
+        """The rank by score, from 1, of each result before that rebuild, if it has a tool call."""
         has_call = self.scores.context.has_call
         candidates = (result for result in self.scores.best_first if has_call[result])
         return {result: rank for rank, result in enumerate(candidates, 1)}
 
     @cached_property
     def complete_count(self) -> int:
-        """The number of ranked results that the prompt still shows complete."""
+        """The number of ranked results that the prompt shows complete."""
         return sum(result in self.ranks for result in self.rendered.selection.complete)
 
     def score(self, result: int) -> float | None:
@@ -127,7 +128,7 @@ class LastRebuild:
         rank = self.ranks.get(result)
         if rank is None:
             return ""
-        if rank <= self.complete_count:
+        if rank <= self.complete_count:  # a result with a lower rank is complete
             return f": ranked {ordinal(rank)}, but too large, or in the part that stayed the same"
         return f": ranked {ordinal(rank)}, {self.complete_count} fitted"
 

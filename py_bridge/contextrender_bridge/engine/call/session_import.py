@@ -13,9 +13,10 @@ from contextrender_bridge.engine.text.transcript import Json, check_messages
 
 @dataclass(slots=True, frozen=True)
 class ImportedBranch:
-    """A branch: the messages after the first `fork` messages of `parent`, with their timestamps.
+    """A branch: the first `fork` messages of `parent`, and then its own `messages`.
 
-    `timestamps` are in seconds since 1970, `calls` are its model calls in order.
+    `timestamps` has the time of each own message in seconds since 1970. `calls` are the branch's
+    model calls in order.
     """
 
     parent: int
@@ -27,7 +28,7 @@ class ImportedBranch:
 
 @dataclass(slots=True, frozen=True)
 class ExportedSession:
-    """A session with its branches in order; `head` is the number of the one written last."""
+    """A session with its branches in order. `head` is the number of the branch written last."""
 
     session: str
     settings: Json
@@ -38,8 +39,7 @@ class ExportedSession:
 def read_export(data: Mapping[str, Any], expected_format: str) -> ExportedSession:
     """Return the session of an export. Raise InvalidRequest, which names the first wrong field.
 
-    `expected_format` is the name of the export's format. Every branch after the first forks from an
-    earlier one, and the calls of a branch refer to events of both.
+    `expected_format` is the value that the field `format` must have.
     """
     if data.get("format") != expected_format:
         raise InvalidRequest(f"data.format must be {expected_format!r}")
@@ -47,6 +47,7 @@ def read_export(data: Mapping[str, Any], expected_format: str) -> ExportedSessio
     model = settings.get("model") or ""
     if not isinstance(model, str):
         raise InvalidRequest("data.settings.model must be text")
+    # Check the other settings: this raises InvalidRequest for an invalid one.
     RenderSettings().updated({name: settings[name] for name in settings if name != "model"})
     branches = _branches(_typed(data, "branches", list))
     head = _typed(data, "head", int)
@@ -57,9 +58,13 @@ def read_export(data: Mapping[str, Any], expected_format: str) -> ExportedSessio
 
 
 def _branches(data: list[Any]) -> list[ImportedBranch]:
-    """Return the branches of an export. Raise InvalidRequest, which names the first wrong field."""
+    """Return the branches of an export. Raise InvalidRequest, which names the first wrong field.
+
+    A branch may fork from an earlier branch. Then its calls may also refer to events before the
+    fork.
+    """
     branches: list[ImportedBranch] = []
-    event_kinds: list[list[str]] = []  # by branch, the kinds of the events of each message
+    event_kinds: list[list[str]] = []  # of each branch: the kinds of the events of each message
     for number, fields in enumerate(data):
         if not isinstance(fields, Mapping):
             raise InvalidRequest(f"data.branches[{number}] must be an object")
@@ -71,18 +76,18 @@ def _branches(data: list[Any]) -> list[ImportedBranch]:
 
 
 def _is_time(stamp: Any) -> bool:
-    """Return whether a value is a number of seconds that is not absurdly large."""
+    """Return whether a value is a number of seconds, not absurdly large."""
     return isinstance(stamp, int | float) and abs(stamp) < 1e12
 
 
 def _branch(data: Mapping[str, Any], number: int, event_kinds: list[list[str]]) -> ImportedBranch:
     """Return a branch of an export. Raise InvalidRequest, which names the first wrong field.
 
-    `event_kinds` has, for each earlier branch, the kinds of the events of each message.
+    `event_kinds` has for each earlier branch the kinds of the events of each message.
     """
     field_path = f"data.branches[{number}]"
     parent, fork = _typed(data, "parent", int), _typed(data, "fork_position", int)
-    parent_kinds = event_kinds[parent] if 0 <= parent < number else []
+    parent_kinds = event_kinds[parent] if 0 <= parent < number else []  # none for ROOT
     if not ROOT <= parent < number or not 0 <= fork <= len(parent_kinds):
         raise InvalidRequest(f"{field_path} must fork from an earlier branch, within its messages")
     messages = _typed(data, "messages", list)

@@ -36,11 +36,12 @@ SETTINGS: Final = ("budget", "policy", "parameters", "agent_defaults", "window",
 
 @dataclass(slots=True, frozen=True)
 class RenderSettings:
-    """The budget in tokens (or `AUTO`), the policy by name, and the method's parameters.
+    """The settings with which a call is rendered.
 
-    With `agent_defaults` the newest results are always shown. `pins` says which results are in
-    every prompt. `window` is the model's context window in tokens, 0 if it is unknown; an automatic
-    budget stays within it.
+    `budget` is in tokens, or `AUTO`. `policy` is the policy's name. With `agent_defaults`, the
+    newest results are always shown. `pins` names the results that must be in every prompt. `window`
+    is the model's context window in tokens, 0 if it is unknown. An automatic budget stays within
+    it.
     """
 
     budget: int = DEFAULT_BUDGET
@@ -51,7 +52,7 @@ class RenderSettings:
     window: int = 0
 
     def updated(self, changes: Mapping[str, Any]) -> Self:
-        """Return a copy with the changed `SETTINGS`. One that is None or missing stays.
+        """Return a copy with changed `SETTINGS`. A setting that is None or missing stays as it is.
 
         Raise InvalidRequest for an unknown name or an invalid value.
         """
@@ -62,7 +63,7 @@ class RenderSettings:
             raise InvalidRequest(error.message, setting=True) from None
 
     def of_model(self, window: int | None) -> Self:
-        """Return a copy with a model's window, if the budget is automatic."""
+        """Return a copy with the window of a model. A fixed budget needs no window."""
         return replace(self, window=window or 0) if self.budget == AUTO else self
 
     @staticmethod
@@ -72,7 +73,7 @@ class RenderSettings:
         return _parsed(json.dumps(values))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the settings that are set as JSON values."""
+        """Return the settings as JSON values, without those that are not set."""
         return deepcopy(_as_json(self))
 
     def _updated(self, changes: Mapping[str, Any]) -> Self:
@@ -104,7 +105,7 @@ class RenderSettings:
 
 @lru_cache(256)
 def _as_json(settings: RenderSettings) -> dict[str, Any]:
-    """Return the budget, the policy, and the other settings that are not the default."""
+    """Return the budget, the policy, and the other settings that differ from their defaults."""
     defaults, parameters = Parameters().to_json(), settings.parameters.to_json()
     changed = {name: value for name, value in parameters.items() if value != defaults[name]}
     values: dict[str, Any] = {"budget": budget_name(settings.budget), "policy": settings.policy}
@@ -119,7 +120,7 @@ def _as_json(settings: RenderSettings) -> dict[str, Any]:
 
 @lru_cache(256)
 def _parsed(settings: str) -> RenderSettings:
-    """Return settings from JSON. They are cached, because most calls of a session share them."""
+    """Return settings from JSON. They are cached, because most calls have the same settings."""
     return RenderSettings().updated(json.loads(settings))
 
 
@@ -141,14 +142,18 @@ def has_changes(changes: Mapping[str, Any]) -> bool:
 
 @dataclass(slots=True, frozen=True)
 class SettingsByTurn:
-    """The settings of a branch's calls: `changes` by turn, and `default` before the first one."""
+    """The settings of a branch's calls.
+
+    `changes` has the turns at which the settings changed, and the new settings. Calls before the
+    first change have `default`.
+    """
 
     default: RenderSettings
     changes: tuple[tuple[int, RenderSettings], ...] = ()
 
     @classmethod
     def of(cls, calls: Iterable[tuple[int, RenderSettings]], default: RenderSettings) -> Self:
-        """Return the settings of recorded calls, given by turn, in order."""
+        """Return the settings of recorded calls. `calls` has their turns and settings, in order."""
         changes: list[tuple[int, RenderSettings]] = []
         for turn, settings in calls:
             if not changes or changes[-1][1] != settings:
@@ -156,20 +161,21 @@ class SettingsByTurn:
         return cls(default, tuple(changes))
 
     def at(self, turn: int) -> RenderSettings:
-        """Return the settings of a call, or else of the last recorded call before it."""
+        """Return the settings of a call; if it was not recorded, those of the last one before."""
         settings_so_far = [settings for first_turn, settings in self.changes if first_turn <= turn]
         return settings_so_far[-1] if settings_so_far else self.default
 
     def before(self, turn: int | None) -> RenderSettings:
         """Return the settings of the call of a turn, or of the next call if `turn` is None.
 
-        The next call of a live agent has the settings of its last call, because these are sent with
-        each call. Its settings have `agent_defaults`. Any other next call has the default.
+        A live agent sends its settings with each call, so its next call has those of its last call.
+        Any other next call has the default.
         """
         if turn is not None:
             return self.at(turn)
         last = self.changes[-1][1] if self.changes else self.default
-        return last if last.agent_defaults else self.default
+        is_live_agent = last.agent_defaults
+        return last if is_live_agent else self.default
 
     def updated(self, changes: Mapping[str, Any]) -> Self:
         """Return a copy with changes in all settings. Raise InvalidRequest if one is invalid."""
@@ -191,7 +197,7 @@ class CallMetadata:
     def of(cls, delivery: str = RENDERED, model: str = "", client: str = "") -> Self:
         """Return the metadata of a request. Raise InvalidRequest for an invalid value.
 
-        A long name of a model is cut.
+        If the model's name is too long, it is cut.
         """
         check_delivery(delivery)
         if len(client) > MAX_NAME_LENGTH or not client.isprintable():
@@ -210,5 +216,8 @@ def check_delivery(delivery: str) -> None:
 
 
 def short_name(model: str) -> str:
-    """Return a name of printable characters, cut at `MAX_NAME_LENGTH`."""
+    """Return a model's name, cut at `MAX_NAME_LENGTH`, with `_` instead of other characters.
+
+    These are characters that are not printable.
+    """
     return "".join(char if char.isprintable() else "_" for char in model[:MAX_NAME_LENGTH])

@@ -27,7 +27,7 @@ Key = tuple[str, str, str, str, str]
 """The key of a row: day (in UTC), client, model, policy and delivery."""
 
 MAX_ROWS: Final = 64
-"""The rows with names of their own. Later calls with other names are counted under `OTHER`."""
+"""The largest number of rows. Calls that would need more rows are counted under `OTHER`."""
 OTHER: Final = "other"
 
 
@@ -35,20 +35,22 @@ OTHER: Final = "other"
 class CallTotals:
     """Sums over calls. The numbers are stored in the order of the fields.
 
-    - `calls` counts the calls, `over` those whose history was larger than the budget.
-    - `prompt` counts the tokens of the prompts that were sent. `cached` counts those of them with
-      which the prompt of the call before began, too.
-    - `full` counts the tokens of the prompts with the full history. `full_capped` counts at most
-      the model's window for each, because a larger prompt cannot be sent. `full_capped_cached`
-      counts those of `full_capped` with which the full prompt of the call before began, too.
-    - These tokens are the provider's counts if it reported them, and otherwise our own.
-    - `output` is the tokens of the answers, `embedded` the tokens that the policy embedded.
-    - `results_used` counts the results that answers used, `results_used_visible` those of them that
-      were complete in the prompt.
-    - `calls_with_usage` have a provider's usage, from `uncached` to `usage_output`. `full_uncached`
-      to `full_cache_write_1h` estimate that usage with the full history.
-    - `steps` counts the calls whose answer used an earlier result, `steps_with_misses` those of
-      them with a miss. `misses` counts all misses.
+    - `calls` counts the calls. `over` counts the calls whose history was larger than the budget.
+    - `prompt` are the tokens of the prompts that were sent. `cached` are the tokens at the
+      beginning of these prompts that the prompt of the call before had, too.
+    - `full` are the tokens of the prompts with the full history. For `full_capped`, each of these
+      prompts has at most the tokens of the model's window, because a larger prompt cannot be sent.
+      `full_capped_cached` are the tokens of `full_capped` that the full prompt of the call before
+      had, too.
+    - All these tokens are the provider's counts if it reported them, and otherwise our own.
+    - `output` are the tokens of the answers, `embedded` the tokens that the policy embedded.
+    - `results_used` counts the results that answers used. `results_used_visible` counts the used
+      results that were complete in the prompt.
+    - `calls_with_usage` counts the calls whose usage the provider reported. This usage is in the
+      fields from `uncached` to `usage_output`. The fields from `full_uncached` to
+      `full_cache_write_1h` estimate the usage with the full history.
+    - `steps` counts the calls whose answer used an earlier result. `steps_with_misses` counts the
+      steps with a miss. `misses` counts all misses.
     """
 
     calls: int = 0
@@ -91,10 +93,10 @@ FIELD_NAMES: Final = tuple(field.name for field in fields(CallTotals))
 
 @dataclass(slots=True, frozen=True)
 class PreviousCall:
-    """The previous call's data from which the next call's sums are computed.
+    """The data of a call that are needed to compute the sums of the next call.
 
-    `full` is the tokens of its full history, `at` its time in seconds since 1970. `usage_state` is
-    the state of the estimate of the full history's usage.
+    `full` is the number of tokens of its full history, `at` its time in seconds since 1970.
+    `usage_state` is the state of the estimate of the usage with the full history.
     """
 
     full: int = 0
@@ -105,15 +107,15 @@ class PreviousCall:
     def of(cls, tokens: Sequence[int], at: int, state_numbers: Sequence[int]) -> Self:
         """Return the data of a stored call.
 
-        `tokens` are the counts in the field `tokens` of its record. `state_numbers` are its stored
-        `usage_state` (the property `state_numbers`).
+        `tokens` are the counts in the field `tokens` of the call's record. `state_numbers` are
+        those that the property `state_numbers` returned.
         """
         usage_state = NOTHING_BILLED
         if state_numbers:
             prompt, omitted_tokens, caches, writes = state_numbers
             usage_state = FullUsageState(prompt, omitted_tokens, bool(caches), bool(writes))
-        history_tokens, _, unbudgeted_tokens, *_ = tokens
-        return cls(history_tokens + unbudgeted_tokens, at, usage_state)
+        tokens_before, _, unbudgeted_tokens, *_ = tokens
+        return cls(tokens_before + unbudgeted_tokens, at, usage_state)
 
     @property
     def state_numbers(self) -> list[int]:
@@ -130,9 +132,10 @@ def add_call(
     window: int | None,
     answer: CallTotals,
 ) -> tuple[list[Row], list[int]]:
-    """Return the rows with a call and its `answer` added, and what is stored with the call.
+    """Return the rows with a call and the sums of its `answer` added.
 
-    These numbers (`PreviousCall.state_numbers`) are read when the next call is added.
+    Also return the `PreviousCall.state_numbers` of the call, which are stored with the call and
+    read when the next call is added.
     """
     sums, call = prompt_sums(record, previous, window)
     return add_sums(rows, record, sums.plus(answer)), call.state_numbers
@@ -146,10 +149,10 @@ def answer_sums(
 ) -> CallTotals:
     """Return the sums of a call that follow from its answer.
 
-    `output` is the answer's tokens, `complete` the results that the prompt showed complete. A
-    missing result of which the answer used only names of tools or fields is no miss, because the
-    agent knows these without the result.
+    `output` is the number of the answer's tokens. `complete` has the results that the prompt showed
+    complete, `used_results` those that the answer used.
     """
+    # If an answer used only names of tools or fields, it had them without the result: no miss.
     misses = sum(not missing_result.names_only for missing_result in missing_results)
     return CallTotals(
         output=output,
@@ -164,9 +167,9 @@ def answer_sums(
 def prompt_sums(
     record: CallRecord, previous: PreviousCall, window: int | None
 ) -> tuple[CallTotals, PreviousCall]:
-    """Return the sums of a call's prompt and usage, and its data for the next call's sums.
+    """Return the sums of a call's prompt and usage, and the call's data for the next call.
 
-    `window` is the context window of its model in tokens, None if it is unknown.
+    `window` is the context window of the call's model in tokens, None if it is unknown.
     """
     full = record.full
     full_capped = min(full, window or full)
@@ -189,11 +192,8 @@ def usage_sums(
 ) -> tuple[CallTotals, PreviousCall]:
     """Return what a call's usage adds to its sums, and the `previous` data with the new estimate.
 
-    The sums of the call have our own counts of its prompts already. So the tokens of prompts that
-    are returned correct these to the provider's counts, which include the tools' schemas. The
-    schemas begin a prompt, so each count of cached tokens is corrected by the same difference as
-    its prompt. It does not become negative, and the first call stays without cached tokens. The
-    other sums are the provider's counts.
+    The call's sums already have our own counts of its prompt and of the full prompt. The returned
+    counts correct these to the provider's counts. The other sums are the provider's counts.
     """
     if record.usage is None:
         return CallTotals(), previous
@@ -206,6 +206,9 @@ def usage_sums(
     full_capped = min(record.full, window or record.full)
     prompt_correction = usage.prompt - record.prompt
     full_correction = full_usage.prompt - full_capped
+    # The provider also counts the tools' schemas. They are at the beginning of a prompt, so they
+    # are cached: a count of cached tokens needs the same correction, but must not become negative.
+    # The first call has no cached tokens.
     cached_correction = full_cached_correction = 0
     if previous.at:
         full_cached = min(previous.full, full_capped)
@@ -240,13 +243,13 @@ def _key_of(record: CallRecord) -> Key:
 def add_sums(rows: Sequence[Row], record: CallRecord, sums: CallTotals) -> list[Row]:
     """Return the rows with a call's sums added.
 
-    The number of rows is limited, because callers choose the names of clients and models. If even
-    the rows under `OTHER` are too many, the sums are added to the first row.
+    The number of rows is limited, because callers choose the names of clients and models.
     """
     totals, key = dict(read_rows(rows)), _key_of(record)
     if key not in totals and len(totals) >= MAX_ROWS:
         day, _, _, policy, delivery = key
         key = (day, OTHER, OTHER, policy, delivery)
+    # There may be too many rows under `OTHER`, one per day. Then use the first row.
     if key not in totals and len(totals) >= 2 * MAX_ROWS:
         key = next(iter(totals))
     totals[key] = totals[key].plus(sums) if key in totals else sums
@@ -285,11 +288,12 @@ def _without_last_zeros(numbers: list[int]) -> list[int]:
 class CostTotals:
     """The costs of one model's calls in dollars, None if the model has no price.
 
-    `cost` and `full_cost` follow from the tokens that the prompt and the full history share with
-    those of the call before, which cost a cache read, and from all others, which cost a cache
-    write. `usage_cost` follows from the provider's usage, and `full_usage_cost` from the estimated
-    usage with the full history. `price_source` names the model whose price was used, if the model
-    has no price of its own.
+    - `cost` and `full_cost` are computed from our own counts of the prompts and of the full
+      prompts. Tokens that a prompt shares with the prompt of the call before cost a cache read, all
+      other tokens a cache write.
+    - `usage_cost` is computed from the provider's usage, and `full_usage_cost` from the estimated
+      usage with the full history.
+    - `price_source` is the model whose price was used, if the model has no price of its own.
     """
 
     cost: float | None = None
@@ -309,9 +313,9 @@ def add_rows(sessions: Iterable[Iterable[Row]]) -> dict[Key, CallTotals]:
 
 
 def cost_of(model: str, sums: CallTotals, prices: Prices) -> CostTotals:
-    """Return the costs of a model's calls, of which `sums` are the totals.
+    """Return the costs of a model's calls, whose totals are `sums`.
 
-    The full history costs as if each prompt was cut to the model's window.
+    Prompts with the full history count as cut to the model's window.
     """
     price = prices.of_model(model)
     if price is None:

@@ -20,7 +20,7 @@ from contextrender_bridge.engine.text.tokens import well_formed
 
 
 class Embedder(Protocol):
-    """A function from texts to vectors of one width. `name` is stored with the vectors."""
+    """A function from texts to vectors of one dimension. `name` is stored with the vectors."""
 
     @property
     def name(self) -> str:
@@ -48,10 +48,10 @@ _embedders_lock = threading.Lock()
 
 
 def embed_once(embedder: Embedder, texts: Sequence[str]) -> tuple[Vectors, bool]:
-    """Return an embedder's vectors, and whether the texts were embedded for this request.
+    """Return an embedder's vectors, and whether this request has to count the embedded tokens.
 
-    Requests that ask a provider for the same texts at once share one answer. Only the first of
-    them counts its tokens.
+    If several requests ask a provider for the same texts at once, they share one answer, and only
+    the first of them counts the tokens.
     """
     if isinstance(embedder, LiteLLMEmbedder):
         return embedder.embed_once(texts)
@@ -94,15 +94,14 @@ class RememberingEmbedder:
 DIMENSION: Final = 256
 _CHUNK_TOKENS: Final = 4096
 _BATCH_TEXTS: Final = 64
-"""Texts tokenized at once. The tokens of a few thousand texts would take hundreds of megabytes."""
+"""The number of texts that are tokenized at once. More would take hundreds of megabytes."""
 
 
 class WordLlamaEmbedder:
-    """An embedder that takes the mean of a text's token vectors, scaled to unit length.
+    """An embedder whose vector of a text is the mean of its token vectors, scaled to unit length.
 
     It needs no network and no model call, loads its weights at the first `embed`, and is
-    thread-safe. Each text is pooled by itself, so its vector has the same bits alone and in any
-    batch.
+    thread-safe. Each text is embedded by itself, so its vector has the same bits in any batch.
     """
 
     name: Final = "wordllama"
@@ -122,6 +121,7 @@ class WordLlamaEmbedder:
             batch = [well_formed(text) for text in texts[start : start + _BATCH_TEXTS]]
             encodings = model.tokenizer.encode_batch_fast(batch, add_special_tokens=False)
             for row, encoding in zip(rows[start:], encodings, strict=False):
+                # The sum has the same direction as the mean.
                 row[:] = unit(_sum(model.embedding, np.asarray(encoding.ids, dtype=np.int64)))
         return rows
 
@@ -155,7 +155,7 @@ def _load() -> Any:
     if spec is None or spec.origin is None:
         raise ImportError("wordllama is not installed: install it or choose another embedder")
     root, silence = logging.getLogger(), logging.NullHandler()
-    root.addHandler(silence)  # wordllama's import sets up root logging if there is no handler
+    root.addHandler(silence)  # without a handler, wordllama's import would set up root logging
     try:
         wordllama = importlib.import_module("wordllama")
     finally:

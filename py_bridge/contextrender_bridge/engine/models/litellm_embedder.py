@@ -29,7 +29,7 @@ class CircuitBreaker:
         self._cooldown = cooldown
         self._clock = clock
         self._lock = threading.Lock()
-        self._retry_at: float | None = None
+        self._retry_at: float | None = None  # the time of the next trial; None after a success
 
     @property
     def refuses(self) -> bool:
@@ -44,10 +44,7 @@ class CircuitBreaker:
             return self._retry_at is not None
 
     def allow(self) -> bool:
-        """Return whether a call may be made now.
-
-        A trial call makes the breaker refuse all others for `cooldown` seconds.
-        """
+        """Return whether a call may be made now. If it is a trial, refuse all others meanwhile."""
         with self._lock:
             if self._retry_at is None:
                 return True
@@ -69,15 +66,16 @@ class CircuitBreaker:
 
 BATCH_TEXTS: Final = 128
 BATCH_TOKENS: Final = 200_000
-"""The most texts and tokens of one request."""
+"""The largest numbers of texts and of tokens in one request."""
 DEFAULT_INPUT_LIMIT: Final = 8_191
-"""The most tokens of a text for a model that LiteLLM does not list."""
+"""The largest number of tokens of a text, for a model that LiteLLM does not list."""
 
 _TRANSIENT: Final = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+"""The HTTP statuses of failures after which a request is retried."""
 
 
 class EmbeddingUnavailable(ContextRenderError):
-    """The embedding provider cannot be reached, refused, or returned no usable vectors."""
+    """A failure of the embedding provider, or vectors that cannot be used."""
 
     code = "embedding_unavailable"
     status = 503
@@ -87,8 +85,9 @@ class LiteLLMEmbedder:
     """An embedder that calls a provider in batches, each text cut to the model's input limit.
 
     A request takes at most `timeout` seconds. After a transient failure it is retried up to
-    `retries` times, with growing pauses from `pause` seconds on; no retry starts after `deadline`
-    seconds. After a failed call, the breaker refuses calls for its cool-down. Thread-safe.
+    `retries` times. The pauses before retries grow, from `pause` seconds on. No retry starts after
+    `deadline` seconds. After a failed call, the breaker refuses calls for its cool-down. The
+    embedder is thread-safe.
     """
 
     def __init__(
@@ -118,30 +117,30 @@ class LiteLLMEmbedder:
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return unit rows, shape (n, d). A blank text or one the provider refuses has a zero row.
 
-        The width d is 0 until the provider has embedded a text. Raise EmbeddingUnavailable if the
-        provider fails, and without a call during the cool-down after a failure.
+        The dimension d is 0 until the provider has embedded a text. Raise EmbeddingUnavailable if
+        the provider fails, or failed a moment ago.
         """
         return self.embed_once(texts)[0]
 
     def embed_once(self, texts: Sequence[str]) -> tuple[Vectors, bool]:
-        """Return the rows of `embed`, and whether the texts were embedded for this request.
+        """Return the rows of `embed`, and whether this request has to count the embedded tokens.
 
-        Of several requests that wait for one answer, only the first one counts its tokens.
+        If several requests wait for the same answer, only the first of them counts the tokens.
         """
         text_of_row = {row: text for row, text in enumerate(texts) if text.strip()}
         if not text_of_row:
             return np.zeros((len(texts), self._dimension), dtype=np.float32), True
         key = ("embedding", self.name, *text_of_row.values())
-        vectors, is_first_request = answer_of(
+        vectors, counts_tokens = answer_of(
             key,
             lambda: (self._embed_with_breaker(list(text_of_row.values())), True),
-            is_quick=self._breaker.refuses,  # then it raises at once
+            is_quick=self._breaker.refuses,  # the call is refused at once
             without_usage=_without_usage,
         )
         self._dimension = vectors.shape[1]
         rows = np.zeros((len(texts), self._dimension), dtype=np.float32)
         rows[list(text_of_row)] = vectors
-        return rows, is_first_request
+        return rows, counts_tokens
 
     def _embed_with_breaker(self, texts: list[str]) -> Vectors:
         """Return the texts' vectors. Raise EmbeddingUnavailable if the breaker refuses the call."""
@@ -156,18 +155,18 @@ class LiteLLMEmbedder:
         return vectors
 
     def _embed_all(self, texts: list[str]) -> Vectors:
-        """Return the texts' vectors by one request per batch; zero for a text that is refused."""
+        """Return the vectors of the texts with one request per batch; zero for a refused text."""
         stop_time = time.monotonic() + self._deadline
-        rows: list[Vectors | None] = []
+        rows: list[Vectors | None] = []  # None for a refused text
         for batch in self._batches(texts):
             try:
                 rows += self._request(batch, stop_time)
             except litellm().BadRequestError as refusal:
                 rows += self._embed_one_by_one(batch, stop_time, refusal)
-        widths = {len(row) for row in rows if row is not None}
-        if len(widths) != 1:
+        dimensions = {len(row) for row in rows if row is not None}
+        if len(dimensions) != 1:
             raise EmbeddingUnavailable(f"embedding model {self.name} gave no usable vectors")
-        zero = np.zeros(widths.pop(), dtype=np.float32)
+        zero = np.zeros(dimensions.pop(), dtype=np.float32)
         return np.stack([zero if row is None else row for row in rows])
 
     def _batches(self, texts: list[str]) -> Iterator[list[str]]:
@@ -189,12 +188,12 @@ class LiteLLMEmbedder:
     def _embed_one_by_one(
         self, batch: list[str], stop_time: float, refusal: Exception
     ) -> list[Vectors | None]:
-        """Return the vectors of a refused batch, None for each text that is refused by itself.
+        """Return the vectors of a batch that the provider refused, with one request per text.
 
-        Raise EmbeddingUnavailable if every text is refused, as a batch of one is already.
+        A text that is refused again has None. Raise EmbeddingUnavailable if every text is refused.
         """
         rows: list[Vectors | None] = []
-        if len(batch) > 1:
+        if len(batch) > 1:  # a batch of one text was already refused by itself
             for text in batch:
                 try:
                     rows += self._request([text], stop_time)
@@ -207,7 +206,7 @@ class LiteLLMEmbedder:
         return rows
 
     def _request(self, batch: list[str], stop_time: float) -> list[Vectors]:
-        """Return the vectors of a batch, after retries if there are transient failures."""
+        """Return the vectors of a batch. Retry after transient failures."""
         for attempt in range(self._retries + 1):
             try:
                 with span("provider embedding", gen_ai__request__model=self.name):
@@ -216,7 +215,7 @@ class LiteLLMEmbedder:
                     )
             except litellm().BadRequestError:
                 raise
-            except Exception as error:  # providers' own errors come through LiteLLM untyped
+            except Exception as error:  # LiteLLM has no class for all providers' errors
                 pause = self._pause * 2**attempt * random.uniform(0.75, 1.25)
                 is_transient = getattr(error, "status_code", None) in _TRANSIENT
                 has_time = time.monotonic() + pause <= stop_time
@@ -232,7 +231,7 @@ class LiteLLMEmbedder:
     def _vectors(self, reply: Any, count: int) -> list[Vectors]:
         """Return the vectors of a provider's reply, scaled to length 1.
 
-        Raise EmbeddingUnavailable if the reply has not `count` vectors of one width.
+        Raise EmbeddingUnavailable unless the reply has `count` vectors of one dimension.
         """
         try:
             items = sorted(reply.data, key=lambda item: int(item["index"]))
@@ -250,9 +249,9 @@ class LiteLLMEmbedder:
 
 
 def _without_usage(answer: Answer) -> Answer:
-    """Return the answer for a request that shares the answer to an earlier one.
+    """Return the answer to `embed_once` for a request that shares it with an earlier request.
 
-    The flag says that the texts were not embedded for this request.
+    It says that this request does not count the tokens.
     """
     if answer.failure is not None:
         return answer

@@ -4,9 +4,9 @@ LiteLLM's import takes over a second, so it is done late. Import this module bef
 imports LiteLLM itself, because it turns off the download of LiteLLM's price map.
 
 A request occupies a session and a thread, and a provider may take a minute. So a request that needs
-an answer raises `PendingProviderCall`. Its runner waits for the answer elsewhere, puts it in
-`ProviderAnswers` and runs the request again, which then finds the answer. If the context has no
-`ProviderAnswers`, providers are called directly.
+a provider's answer raises `PendingProviderCall`. The runner of the request waits for the answer in
+another thread, adds it to `ProviderAnswers`, and runs the request again, which then finds the
+answer. If the context variable `ANSWERS` is not set, providers are called directly.
 """
 
 import importlib
@@ -41,7 +41,7 @@ def litellm() -> Any:
 def _load() -> Any:
     """Import and configure litellm once."""
     module: Any = importlib.import_module("litellm")
-    # Retries are the caller's: LiteLLM's embedding reads max_retries=0 as this default (its #7003).
+    # Our callers retry. LiteLLM's embedding replaces max_retries=0 by this default (its #7003).
     module.DEFAULT_MAX_RETRIES = 0
     module.suppress_debug_info = True
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
@@ -51,12 +51,15 @@ def _load() -> Any:
 
 
 def check_model(setting: str, model: str) -> None:
-    """Import LiteLLM, which no request then has to. Raise CommandError for an unknown model."""
+    """Raise CommandError if LiteLLM does not know the model, or is not installed.
+
+    This also imports LiteLLM, so that no request has to wait for the import.
+    """
     try:
         litellm().get_llm_provider(model)
     except ImportError:
         raise CommandError(f"{setting} {model!r} needs {how_to_install('models')}.") from None
-    except Exception:  # litellm's own, of a class that its versions differ in
+    except Exception:  # versions of LiteLLM raise different classes
         raise CommandError(f"{setting} {model!r} is no model that LiteLLM knows.") from None
 
 
@@ -81,16 +84,16 @@ def usage_of(response: Any) -> Usage:
 
 @dataclass(frozen=True)
 class Answer:
-    """A provider's answer: its value, or the failure."""
+    """A provider's answer: its value, or the failure. `takers` are the requests that took it."""
 
     value: Any = None
     failure: Exception | None = None
     takers: list[object] = field(default_factory=list, compare=False, repr=False)
 
     def is_paid_by(self, request: object) -> bool:
-        """Return whether this request is the first that takes the answer.
+        """Record that a request takes the answer. Return whether it is the first one to do so.
 
-        Its tokens count for that request alone, however often it takes the answer.
+        Only the first request counts the answer's tokens, also if it takes the answer again.
         """
         self.takers.append(request)
         return self.takers[0] is request
@@ -103,9 +106,9 @@ class Answer:
 
 
 class PendingProviderCall(BaseException):
-    """A signal that a request must wait for a provider. Requests with one `key` share the answer.
+    """A signal that a request must wait for a provider. Requests with the same `key` share it.
 
-    It is not an Exception, so that no handler of failures catches it.
+    It is no subclass of Exception, so that no handler of failures catches it.
     """
 
     def __init__(self, key: Hashable, ask: Callable[[], Any]) -> None:
@@ -124,7 +127,7 @@ class PendingProviderCall(BaseException):
 
 @dataclass(eq=False)
 class ProviderAnswers:
-    """Providers' answers for one request. Taking one sets `has_taken`; the caller resets it."""
+    """Providers' answers for one request. `take` sets `has_taken`, and the runner resets it."""
 
     has_taken: bool = False
     _by_key: dict[Hashable, Answer] = field(default_factory=dict, init=False)
@@ -150,17 +153,19 @@ def answer_of[T](
     is_quick: bool = False,
     without_usage: Callable[[Answer], Answer] = lambda answer: answer,
 ) -> T:
-    """Return what `ask` returns, or raise its failure. If the answer is here already, use that.
+    """Return the answer of a provider that `ask` calls, or raise its failure.
 
-    Raise PendingProviderCall if the runner of the request should wait for the answer, unless `ask`
-    `is_quick`. Several requests may share one answer, and only the first counts its tokens.
-    `without_usage` returns the answer for the others.
+    If the request's `ANSWERS` lack the answer, raise PendingProviderCall, unless `is_quick` says
+    that `ask` does not wait. Several requests may share one answer, and only the first of them
+    counts its tokens. `without_usage` returns the answer for the others.
     """
     answers = ANSWERS.get()
     if answers is None:
         return ask()
     if (answer := answers.take(key)) is not None:
-        value: T = (answer if answer.is_paid_by(answers) else without_usage(answer)).get()
+        if not answer.is_paid_by(answers):
+            answer = without_usage(answer)
+        value: T = answer.get()
         return value
     if is_quick:
         return ask()
@@ -168,7 +173,7 @@ def answer_of[T](
 
 
 def result_writer() -> Any:
-    """Return the module whose model summarises results, which takes seconds to import.
+    """Import and return the module that summarises results. The import takes seconds.
 
     Raise ImportError if byLLM is not installed.
     """
@@ -178,7 +183,7 @@ def result_writer() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class SummaryReply:
-    """A model's summary of a result, or why there is none, and the usage of the model calls."""
+    """A model's summary of a result, or the reason for its failure, and the model calls' usage."""
 
     usage: Usage
     text: str = ""
