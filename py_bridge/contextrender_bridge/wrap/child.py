@@ -31,7 +31,10 @@ def run_child(command: Sequence[str], environment: Mapping[str, str]) -> int:
 
 
 def exit_status_of(status: int) -> int:
-    """Return the exit code for this process. If a signal ended the child, end by it, too."""
+    """Return the exit code for this process, given the child's, which is negative after a signal.
+
+    If one of `ENDING_SIGNALS` ended the child, end this process by the same signal.
+    """
     if status >= 0:
         return status
     number = -status
@@ -43,7 +46,7 @@ def exit_status_of(status: int) -> int:
 
 @contextmanager
 def _forward_signals() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Forward signals to the child while the block runs.
+    """Forward signals to the child while the block runs. The block adds the child to the list.
 
     The terminal sends Ctrl-C to both processes. This process ignores it, so that the child decides.
     """
@@ -55,6 +58,7 @@ def _forward_signals() -> Iterator[list[subprocess.Popen[bytes]]]:
                 child.send_signal(number)
 
     def interrupt(number: int, frame: FrameType | None) -> None:
+        """Forward an interrupt unless it is Ctrl-C, which has reached the child already."""
         if not _is_in_foreground():
             forward(number, frame)
 

@@ -14,7 +14,8 @@ from contextrender_bridge.wrap.run_totals import RunTotals
 def closing_line(totals: RunTotals, link: str, *, observing: bool, failure: str = "") -> str:
     """Return the report in one line. `failure` is the reason why no call was answered."""
     if not totals.calls:
-        return f"no model call was answered{failure and f': {failure}'}; {link}"
+        reason = f": {failure}" if failure else ""
+        return f"no model call was answered{reason}; {link}"
     noun = "call" if totals.calls == 1 else "calls"
     parts = [f"{totals.calls} {noun}", _tokens_part(totals, observing)]
     parts += _cost_parts(totals, observing)
@@ -87,10 +88,10 @@ def _tokens_part(totals: RunTotals, observing: bool) -> str:
     if observing:
         return f"{totals.tokens_before:,} prompt tokens, nothing changed"
     omitted = totals.tokens_before - totals.tokens_after
-    share = f"{omitted / totals.tokens_before:.0%}" if totals.tokens_before else "0%"
+    details = f"{omitted / totals.tokens_before:.0%}" if totals.tokens_before else "0%"
     if not omitted and not totals.fail_open_count:
-        share += ", because your history stayed under the budget"
-    text = f"{omitted:,} of {totals.tokens_before:,} prompt tokens omitted ({share})"
+        details += ", because your history stayed under the budget"
+    text = f"{omitted:,} of {totals.tokens_before:,} prompt tokens omitted ({details})"
     pays_from_tokens = pays_from(pricing_rule_of([totals.model]), totals.model)
     if totals.longest_prompt < pays_from_tokens:
         text += f"; wrap pays off for prompts from about {pays_from_tokens:,} tokens on, and the "
@@ -115,9 +116,10 @@ def _cost_parts(totals: RunTotals, observing: bool) -> list[str]:
 
 
 def _compared_cost(totals: RunTotals, observing: bool) -> str:
-    """Return the cost. Add the cost of the full history if the two differ in four decimals."""
+    """Return a phrase on the cost, compared with the full history's if the two are different."""
     cost, full_cost = totals.cost, totals.full_history_cost
-    if observing or abs(cost - full_cost) < 0.00005:
+    is_equal_when_printed = abs(cost - full_cost) < 0.00005  # four decimals are printed
+    if observing or is_equal_when_printed:
         return f"it cost {_dollars(cost)}"
     text = f"it cost {_dollars(cost)} instead of about {_dollars(full_cost)} with the full history"
     if cost > full_cost:

@@ -94,9 +94,8 @@ def _check_option_position(agent: str, words: Sequence[str]) -> None:
             return
         name = word.partition("=")[0]
         if name in WRAP_OPTIONS:
-            # In the form `--budget=6000` the word has the value.
-            needs_value = word in OPTIONS_WITH_VALUE
-            value = words[position + 1 : position + 2] if needs_value else []
+            has_separate_value = word in OPTIONS_WITH_VALUE  # unlike `--budget=6000`
+            value = words[position + 1 : position + 2] if has_separate_value else []
             option = shlex.join([word, *value])
             raise CommandError(
                 f"{name} is an option of wrap. Put it before the agent's name, as in "
@@ -106,7 +105,10 @@ def _check_option_position(agent: str, words: Sequence[str]) -> None:
 
 
 def _settings(args: argparse.Namespace) -> Settings:
-    """Return the proxy's settings, with those of the command line. Raise CommandError."""
+    """Return the settings of the environment, overridden by the command line's options.
+
+    Raise CommandError if an option is invalid.
+    """
     settings = current_settings()
     changes: dict[str, Any] = {
         "mode": "observe" if args.observe else "render",
@@ -118,9 +120,9 @@ def _settings(args: argparse.Namespace) -> Settings:
 
 
 def _agent(name: str, variables: list[str]) -> Agent:
-    """Return an agent, or any command with its provider's address in `variables`.
+    """Return the agent with this name, or the command, whose provider's address is in `variables`.
 
-    Raise CommandError if it is neither.
+    Raise CommandError if there is no such agent or command.
     """
     if not name:
         raise CommandError(

@@ -1,7 +1,8 @@
 """Makes the routes of a wrapped agent: a loopback address for each of its providers.
 
-All routes share one port and require a secret. The secret is in the path. If the address is in a
-command-line argument, which other users of the machine can read, it is in a header instead.
+All routes share one port and require a secret. The secret is in the path of the address. But other
+users of the machine can read command-line arguments. So if an argument has the address, the secret
+is in a header instead.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ class ProviderRoutes:
     """The routes of one agent at the local address `origin`.
 
     `upstreams` maps each route's name to the provider's address. With `serves_recall`, there is a
-    recall tool at `mcp_url`. `agent_has_recall` becomes true when `mcp_url` is read, because then
-    the agent is configured to use the tool.
+    recall tool at `mcp_url`. `agent_has_recall` becomes true when `mcp_url` is read, because only
+    the configuration of an agent that will use the tool has this address.
     """
 
     origin: str
@@ -58,7 +59,7 @@ class ProviderRoutes:
         return f"{self.origin}{PREFIX}{self.secret}/{self._route_name(upstream, name)}"
 
     def route_by_header(self, upstream: str) -> str:
-        """Return a route's address without the secret, for agents that send that in a header."""
+        """Return a route's address without the secret, for agents that send it in a header."""
         return f"{self.origin}{PREFIX}{self._route_name(upstream)}"
 
     def _route_name(self, upstream: str, name: str = "") -> str:
@@ -74,9 +75,9 @@ class ProviderRoutes:
     def route_with_version(self, base: str, *, messages: bool) -> str:
         """Return the address that a client must use instead of its provider's address `base`.
 
-        Most clients expect the version in the address, so it ends in `/v1`. A client of Anthropic's
-        API (`messages`) whose `base` has no version adds `/v1` itself, so its address has none.
-        Raise CommandError as `route_to` does.
+        Most clients expect the version in the address, so the returned address ends in `/v1`. But
+        if `base` is of Anthropic's API (`messages`) and has no version, the client adds `/v1`
+        itself. Raise CommandError as `route_to` does.
         """
         if messages and not base.rstrip("/").endswith("/v1"):
             return self.route_to(with_version(base))
@@ -84,7 +85,10 @@ class ProviderRoutes:
 
     @property
     def mcp_url(self) -> str:
-        """The address of the recall tool, which requires `token`. Sets `agent_has_recall`."""
+        """The address of the recall tool, which requires `token`.
+
+        Reading this property sets `agent_has_recall`.
+        """
         self.agent_has_recall = True
         return f"{self.origin}{PREFIX}mcp"
 

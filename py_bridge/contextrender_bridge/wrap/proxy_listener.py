@@ -84,41 +84,46 @@ class ProxyListener:
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on: to the recall tool, or, if it has the secret, to its route's proxy.
 
-        The secret is removed from the headers or the path first. Raise NotFound for any other
-        request, and InvalidRequest for a WebSocket.
+        The path is `/w/mcp`, or `/w/SECRET/ROUTE/PATH`, or `/w/ROUTE/PATH` with the secret in a
+        header. The proxy receives `/PATH`, and headers without the secret. Raise NotFound for any
+        other request, and InvalidRequest for a WebSocket.
         """
         # The decoded path may have slashes that separate nothing.
         path = _raw_path(scope)
         if not path.startswith(PREFIX):
             raise NotFound("Nothing is here.")
-        prefix, path = PREFIX[:-1], path.removeprefix(PREFIX)
+        path = path.removeprefix(PREFIX)
         if path.partition("/")[0] == "mcp" and self._mcp is not None:
             # The recall tool checks its own token.
-            await self._mcp({**scope, **_path_below(scope, prefix)}, receive, send)
+            await self._mcp({**scope, **_path_below(scope, PREFIX.rstrip("/"))}, receive, send)
             return
+
         has_secret, headers = self._read_secret_header(scope["headers"])
-        if not has_secret:  # then the path begins with it
+        prefix = PREFIX
+        if not has_secret:
             secret, _, path = path.partition("/")
-            has_secret, prefix = self._is_secret(secret), f"{PREFIX}{secret}"
+            has_secret, prefix = self._is_secret(secret), f"{PREFIX}{secret}/"
         if not has_secret:
             raise NotFound("Nothing is here.")
-        route, slash, path = path.partition("/")
+
         if first(headers, b"upgrade").lower() == "websocket":
             # After this status Codex uses HTTP at once. After any other it retries for seconds.
             raise InvalidRequest("Use HTTP here.", code="http_only", status=426)
+        route, slash, path = path.partition("/")
         if route not in self._proxies:
             raise NotFound(f"There is no {slash}{path} here.")
-        scope = {**scope, "headers": headers, **_path_below(scope, f"{prefix}/{route}")}
+        scope = {**scope, "headers": headers, **_path_below(scope, f"{prefix}{route}")}
         await self._forward(self._proxies[route], scope, receive, send)
 
     def _is_secret(self, text: str) -> bool:
+        """Return whether a text is the secret. The time taken reveals nothing of the secret."""
         return secrets.compare_digest(text.encode(), self._routes.secret.encode())
 
     def _read_secret_header(self, headers: Headers) -> tuple[bool, Headers]:
         """Return whether a header has the secret, and the headers without it.
 
-        It is the value of the header `LINK`. Codex's built-in provider cannot send that header, so
-        it sends the secret before the project's name in the header `PROJECT`.
+        The header `LINK` has the secret as its value. Codex's built-in provider cannot send that
+        header, so it sends the secret before the project's name in the header `PROJECT`.
         """
         if self._is_secret(first(headers, LINK.encode())):
             return True, without(headers, LINK.encode())
@@ -155,7 +160,7 @@ class ProxyListener:
 
 
 def _decode_body(headers: Headers, body: bytes, max_bytes: int) -> tuple[Headers, bytes]:
-    """Return the body decoded and headers that fit it. Return both unchanged if that fails.
+    """Return the body decoded, and headers that fit it. If that fails, return both unchanged.
 
     Raise InvalidRequest if the decoded body has more than `max_bytes` bytes.
     """

@@ -24,12 +24,12 @@ SUBAGENT_HEADERS = (b"x-claude-code-agent-id", b"thread-id", b"x-parent-session-
 
 @dataclass
 class RunTotals:
-    """Sums over model calls. Costs are in dollars; they include calls with usage and a known price.
+    """Sums over model calls. Costs are in dollars, of the calls with usage and a known price.
 
-    `tokens_before` and `tokens_after` are the tokens of the full prompts and of the prompts sent,
-    system prompt and tools included. `longest_prompt` has the tokens of the longest full prompt.
-    `model` is the last call's model. If a model has no price of its own, `price_source` maps it to
-    the model whose price was used.
+    `tokens_before` counts the tokens of the full prompts, and `tokens_after` those of the prompts
+    that were sent. Both include the system prompt and tools. `longest_prompt` has the tokens of the
+    longest full prompt, and `model` the last call's model. If a model has no price of its own,
+    `price_source` maps it to the model whose price was used.
     """
 
     calls: int = 0
@@ -59,8 +59,9 @@ class TotalsCollector:
         """Begin without calls. Use the prices that are installed."""
         self.totals = RunTotals()
         self.session = ""
+        # The proxy's message about the last call that no provider answered.
         self.failure = ""
-        """The proxy's message about the last call that no provider answered."""
+        # By the key of a history: the state of its estimate, and the time of its last call.
         self._usage_states: dict[tuple[str, ...], tuple[FullUsageState, float]] = {}
         self._lock = threading.Lock()
         self._prices = Prices.of()
@@ -74,18 +75,17 @@ class TotalsCollector:
     ) -> None:
         """Add a call of the history `key`, with the proxy's reply headers and the provider's usage.
 
-        If `usage` is None, add only the tokens that the headers report. Otherwise estimate the
-        usage with the full history, and add the tokens and costs of both. `now` is in seconds of
-        any monotonic clock.
+        If `usage` is None, add only the tokens of the history, which the headers report. Otherwise
+        estimate the usage with the full history, and add the tokens and costs of both. `now` is in
+        seconds of any monotonic clock.
         """
         now = time.monotonic() if now is None else now
         with self._lock:
             totals = self.totals
-            before, after = _tokens_in(reply_headers)
+            before, after = _history_tokens(reply_headers)
             totals.calls += 1
-            totals.fail_open_count += 1 if "fail-open" in reply_headers else 0
+            totals.fail_open_count += "fail-open" in reply_headers
             if usage is None:
-                # Without the provider's usage, only the tokens of the history are known.
                 totals.calls_without_usage += 1
                 totals.add_prompt(before=max(before, after), after=after)
                 return
@@ -99,8 +99,9 @@ class TotalsCollector:
         self, key: tuple[str, ...], usage: Usage, omitted_tokens: int, now: float
     ) -> Usage:
         """Return the estimated usage of the call with the full history."""
-        state, previous_call = self._usage_states.get(key, (NOTHING_BILLED, now))
-        full_usage, state = estimate_full_usage(state, usage, omitted_tokens, now - previous_call)
+        state, previous_time = self._usage_states.get(key, (NOTHING_BILLED, now))
+        pause = now - previous_time
+        full_usage, state = estimate_full_usage(state, usage, omitted_tokens, pause)
         self._usage_states[key] = state, now
         return full_usage
 
@@ -118,10 +119,10 @@ class TotalsCollector:
         self.totals.full_history_cost += full_price.of(full_usage)
 
 
-def _tokens_in(reply_headers: Mapping[str, str]) -> tuple[int, int]:
+def _history_tokens(reply_headers: Mapping[str, str]) -> tuple[int, int]:
     """Return the tokens of the full history and of the part that was sent."""
     before = int(reply_headers.get("tokens-before", 0))
-    if "full-history" in reply_headers:  # `tokens-after` is what a rendered prompt would have had
+    if "full-history" in reply_headers:  # then `tokens-after` is of a prompt that was not sent
         return before, before
     return before, int(reply_headers.get("tokens-after", 0))
 
@@ -154,7 +155,7 @@ class CallCapture(UsageCapture):
         await super().__call__(message)
 
     def end(self) -> None:
-        """Add the call to the totals when its reply is over, unless the call was refused."""
+        """Add the call to the totals, unless it was refused. The reply has ended."""
         if self.is_accepted:
             key = (self._reply_headers.get("session", ""), *self._history_ids)
             self._collector.add(key, self._reply_headers, self.usage())

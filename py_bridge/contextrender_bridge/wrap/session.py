@@ -56,7 +56,7 @@ LOG = "wrap.log"
 def run_with_proxy(
     agent: Agent, program: str, request: RunRequest, settings: Settings, *, as_json: bool
 ) -> int:
-    """Run the agent and return its exit code. Raise CommandError if it cannot be started.
+    """Run the agent and return its exit code. Raise CommandError if the agent cannot be started.
 
     Find or start the service, redirect the agent to a local listener, and print notes on what is
     redirected. While the agent runs, serve the listener, write warnings to a file, and restart the
@@ -179,7 +179,7 @@ def _listener_app(
     """Return the app that answers the agent's requests.
 
     It has one proxy for each provider of `routes`, and the recall tool if `routes` serve one. The
-    proxies render for a model with the tool only if the agent uses it (`agent_has_recall`). Raise
+    proxies render for a model with the tool if the agent uses the tool (`agent_has_recall`). Raise
     CommandError if the extra `proxy` is not installed.
     """
     try:

@@ -44,9 +44,9 @@ class RunRequest:
 class Redirect:
     """A run with the proxy between the agent and its provider.
 
-    `environment` has only the variables that are added. `files` exist while the run lasts, for
-    agents that read some settings only from files. `notes` are sentences for the user. If
-    `makes_model_calls` is false, the run needs no proxy.
+    `environment` has only the variables that are added. `files` maps paths to contents: the files
+    exist while the run lasts, for agents that read some settings only from files. `notes` are
+    sentences for the user. If `makes_model_calls` is false, the run needs no proxy.
     """
 
     arguments: list[str]
@@ -87,7 +87,10 @@ def first_command(arguments: Sequence[str]) -> str:
 
 
 def asks_help_or_version(arguments: Sequence[str], short_version: str) -> bool:
-    """Return whether the agent only prints help or its version (option `short_version`)."""
+    """Return whether the agent only prints help, or its version.
+
+    `short_version` is the agent's short option for the version, such as `-v`.
+    """
     return not {"--help", "-h", "--version", short_version}.isdisjoint(arguments)
 
 
@@ -97,11 +100,12 @@ def value_of(arguments: Sequence[str], *names: str) -> str:
     for position, word in enumerate(arguments):
         if word == "--":
             break
-        if word in names and position + 1 < len(arguments):
+        has_next = position + 1 < len(arguments)
+        if word in names and has_next:
             value = arguments[position + 1]
-        for name in names:
-            if name.startswith("--") and word.startswith(f"{name}="):
-                value = word[len(name) + 1 :]
+        name, equals_sign, attached_value = word.partition("=")
+        if name in names and name.startswith("--") and equals_sign:
+            value = attached_value
     return value
 
 
@@ -122,7 +126,10 @@ def read_file(path: Path, parse: Callable[[str], Any]) -> Json:
 
 
 def _text_of(raw: bytes) -> str:
-    """Return a file's text. A byte order mark decides the encoding and is removed."""
+    """Return a file's text: UTF-16 if it begins with a byte order mark of UTF-16, else UTF-8.
+
+    A byte order mark is removed.
+    """
     if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return raw.decode("utf-16", "replace")
     return raw.decode("utf-8-sig", "replace")

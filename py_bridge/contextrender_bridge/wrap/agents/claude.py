@@ -72,25 +72,27 @@ class Claude(Agent):
         if asks_help_or_version(words, "-v") or command in COMMANDS_WITHOUT_CALLS.split():
             return run_unchanged(request)
         _refuse_outside_options(words)
-        user_settings = _user_settings(request)
+        own_settings = _settings_option(request)
         managed = read_json(self._managed)
         environment = {"env": dict(request.environment)}
-        layers = [managed, user_settings, *_settings_files(request), environment]
+        layers = [managed, own_settings, *_settings_files(request), environment]
         _refuse_signing_provider(layers)
         if _variable([managed], URL_VARIABLE):
             raise CommandError(
                 f"{self._managed} sets {URL_VARIABLE} and overrides all other settings, so wrap "
                 "cannot redirect Claude Code."
             )
+
         provider_url = _variable(layers, URL_VARIABLE) or PROVIDER_URL
         route = routes.route_to(with_version(provider_url))
-        settings = {**user_settings, "env": {**user_settings.get("env", {}), URL_VARIABLE: route}}
+        settings = {**own_settings, "env": {**own_settings.get("env", {}), URL_VARIABLE: route}}
         result = Redirect([])
         if not _variable(layers, TOOL_SEARCH_VARIABLE):
             # Claude Code disables the tool search for every address except Anthropic's own.
             result.environment[TOOL_SEARCH_VARIABLE] = "true"
         if routes.serves_recall:
             _add_recall_tool(result, settings, routes)
+
         # The settings have secrets, so they are in a file: other users can read arguments.
         file = request.folder / "settings.json"
         result.files[file] = json.dumps(settings)
@@ -130,8 +132,11 @@ def _refuse_signing_provider(layers: Sequence[Json]) -> None:
             )
 
 
-def _user_settings(request: RunRequest) -> Json:
-    """Return the settings of the user's own `--settings`, a file or JSON. Raise CommandError."""
+def _settings_option(request: RunRequest) -> Json:
+    """Return the settings that the user's option `--settings` names by a file, or has as JSON.
+
+    Raise CommandError if they cannot be read.
+    """
     option = value_of(request.arguments, "--settings")
     if option.lstrip().startswith("{"):
         return parse_json(option, "--settings")
@@ -152,7 +157,7 @@ def _settings_files(request: RunRequest) -> Iterator[Json]:
 
 
 def _variable(layers: Sequence[Json], name: str) -> str:
-    """Return the value of a variable in the first layer that sets it; empty if none does."""
+    """Return the value of a variable in the first settings that have it; empty if none has it."""
     for layer in layers:
         values = layer.get("env")
         if isinstance(values, dict) and values.get(name):

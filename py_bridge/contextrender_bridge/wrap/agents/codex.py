@@ -70,7 +70,6 @@ class Codex(Agent):
         route = json.dumps(f"{routes.route_by_header(upstream)}/v1")
         address_key = f"{provider_key}.base_url" if provider_key else ADDRESS
         result = Redirect(["-c", f"{address_key}={route}"])
-        # Codex sends the secret in a header, whose value it takes from a variable.
         if provider_key:
             header = f"{provider_key}.env_http_headers.{LINK}={json.dumps(LINK_VARIABLE)}"
             result.arguments += ["-c", header]
@@ -80,12 +79,17 @@ class Codex(Agent):
             # proxy takes the secret off its start.
             result.environment[PROJECT] = f"{routes.secret} {request.get(PROJECT)}".strip()
         if routes.serves_recall:
-            server = f"{{url={json.dumps(routes.mcp_url)},bearer_token_env_var={json.dumps(TOKEN)}"
-            server += ',default_tools_approval_mode="approve"}'
-            result.arguments += ["-c", f"mcp_servers.{MCP_NAME}={server}"]
-            result.environment[TOKEN] = routes.token
+            _add_recall_tool(result, routes)
         result.arguments += _without(words, address_key)
         return result
+
+
+def _add_recall_tool(result: Redirect, routes: ProviderRoutes) -> None:
+    """Connect the run to the recall tool, which Codex then calls without asking the user."""
+    server = f"{{url={json.dumps(routes.mcp_url)},bearer_token_env_var={json.dumps(TOKEN)}"
+    server += ',default_tools_approval_mode="approve"}'
+    result.arguments += ["-c", f"mcp_servers.{MCP_NAME}={server}"]
+    result.environment[TOKEN] = routes.token
 
 
 def _provider_key_and_address(
@@ -127,20 +131,26 @@ def _config(request: RunRequest, home: Path) -> Json:
     """Return the configuration file's content, overridden by the profile and the `-c` options."""
     config = read_file(home / "config.toml", _toml)
     profile = value_of(request.arguments, "--profile", "-p") or str(config.get("profile") or "")
+    # A profile is a section of the configuration file, or a file of its own.
     profiles = as_object(config.get("profiles"))
     config = {**config, **as_object(profiles.get(profile))}
     if profile:
         config = merge(config, read_file(home / f"{profile}.config.toml", _toml))
     for option in _config_options(request.arguments):
-        key, _, text = option.partition("=")
-        try:
-            value: Any = _toml(f"value = {text}")["value"]
-        except ValueError:  # Codex reads a value that is not TOML as a text
-            value = text
-        for name in reversed(key.strip().split(".")):
-            value = {name: value}
-        config = merge(config, value)
+        config = merge(config, _option_as_config(option))
     return config
+
+
+def _option_as_config(option: str) -> Json:
+    """Return the configuration that a `-c` option sets: of `a.b=1`, it is `{"a": {"b": 1}}`."""
+    key, _, text = option.partition("=")
+    try:
+        value: Any = _toml(f"value = {text}")["value"]
+    except ValueError:  # Codex reads a value that is not TOML as a text
+        value = text
+    for name in reversed(key.strip().split(".")):
+        value = {name: value}
+    return as_object(value)
 
 
 def _config_options(arguments: Sequence[str]) -> Iterator[str]:
@@ -153,23 +163,34 @@ def _config_options(arguments: Sequence[str]) -> Iterator[str]:
 
 
 def _without(arguments: Sequence[str], key: str) -> list[str]:
-    """Return the arguments without `-c` options that set `key`: Codex would use the last one."""
+    """Return the arguments without `-c` options that set `key`.
+
+    Codex uses the last of several options with the same key, which would be the user's.
+    """
     remaining: list[str] = []
     words = iter(arguments)
     for word in words:
-        option = [word, *([next(words, "")] if word in ("-c", "--config") else [])]
-        text = option[1] if len(option) > 1 else _attached_text(word)
+        if word in ("-c", "--config"):
+            text = next(words, "")
+            option = [word, text]
+        else:
+            text = _attached_text(word)
+            option = [word]
         if text.partition("=")[0].strip() != key:
             remaining += option
     return remaining
 
 
 def _attached_text(word: str) -> str:
-    """Return the `key=value` of `--config=key=value`, `-ckey=value` or `-c=key=value`, or ""."""
+    """Return the `key=value` of `--config=key=value`, `-ckey=value` or `-c=key=value`.
+
+    For any other argument, return an empty text.
+    """
     if word.startswith("--config="):
         return word.removeprefix("--config=")
-    is_short_option = word.startswith("-c") and "=" in word
-    return word.removeprefix("-c").removeprefix("=") if is_short_option else ""
+    if word.startswith("-c") and "=" in word:
+        return word.removeprefix("-c").removeprefix("=")
+    return ""
 
 
 def _toml(text: str) -> Json:

@@ -68,8 +68,8 @@ def _variables(
 ) -> dict[str, str]:
     """Return the variables with routes as values.
 
-    The variables of a group belong to one provider. Each gets the route to the address in the first
-    variable of the group that is set, or to the provider's default address.
+    All variables of a group name the address of one provider. They get the route to the address
+    that the first of them with a value has, or to the provider's default address.
     """
     variables: dict[str, str] = {}
     for names in groups:

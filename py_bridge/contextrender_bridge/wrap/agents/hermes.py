@@ -2,6 +2,7 @@
 
 Hermes merges `HERMES_MANAGED_DIR` over `config.yaml` key by key, so the provider keeps its key,
 headers and body. The settings of an administrator's managed folder are copied into the run's.
+Long because Hermes finds a provider's address in four places, each with rules of its own.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ NO_RECALL = (
 )
 MCP_SECONDS = 15.0
 """The time limit for MCP servers. Hermes' default of 1.5 may be too short to import its client."""
+ADDRESS_FIELDS = ("api", "url", "base_url")
+"""Fields of a provider that may have its address. The first that is set is used."""
 COPIED_FIELDS = ("api_mode", "transport", "api_key", "key_env")
 """Fields of a provider that its entry in the overlay needs, too."""
 MESSAGES, RESPONSES = "anthropic_messages", "codex_responses"
@@ -79,6 +82,7 @@ class Hermes(Agent):
             settings.overlay["mcp_servers"] = {MCP_NAME: server}
             settings.overlay["mcp_discovery_timeout"] = _mcp_timeout(settings)
             result.environment[TOKEN] = routes.token
+
         config = merge(settings.managed, settings.overlay)
         result.files[request.folder / "config.yaml"] = json.dumps(config)  # JSON is YAML
         variables = {**settings.managed_env, **settings.env}
@@ -90,7 +94,10 @@ class Hermes(Agent):
 def _route_provider(settings: HermesSettings, routes: ProviderRoutes) -> None:
     """Add a route to the provider to the overlay. Raise CommandError if it has no address."""
     name = settings.provider
-    if own_provider := _own_provider(settings, name):
+    plain_name = name.removeprefix("custom:")
+    own_provider = _copied_provider(settings, plain_name)
+    own_provider = own_provider or _copied_custom_provider(settings, plain_name)
+    if own_provider:
         _route_own_provider(settings, *own_provider, routes)
     elif name in KNOWN_PROVIDERS:
         _route_known_provider(settings, name, routes)
@@ -112,30 +119,40 @@ def _mcp_timeout(settings: HermesSettings) -> float:
     return MCP_SECONDS
 
 
-def _own_provider(settings: HermesSettings, name: str) -> tuple[Json, str] | None:
-    """Copy the entry of a provider that the user has defined into the overlay.
+def _copied_provider(settings: HermesSettings, plain_name: str) -> tuple[Json, str] | None:
+    """Copy a provider's entry in the user's `providers` into the overlay.
 
-    Return the copy and the name of its field with the address, or None without such a provider.
-    Search `providers` first, then the list `custom_providers`, which is copied as a whole.
+    Return the copy and the name of its field with the address; None if there is no such entry.
     """
-    plain_name = name.removeprefix("custom:")
     for id, entry in as_object(settings.config.get("providers")).items():
-        if isinstance(entry, dict) and plain_name in (_plain(id), _plain(entry.get("name"))):
-            address_fields = [field for field in ("api", "url", "base_url") if entry.get(field)]
-            if address_fields:
-                fields = (address_fields[0], *COPIED_FIELDS)
-                new_entry = {field: entry[field] for field in fields if entry.get(field)}
-                settings.overlay["providers"] = {id: new_entry}
-                return new_entry, address_fields[0]
+        if not isinstance(entry, dict):
+            continue
+        if plain_name not in (_plain(id), _plain(entry.get("name"))):
+            continue
+        address_field = next((name for name in ADDRESS_FIELDS if entry.get(name)), None)
+        if address_field:
+            fields = (address_field, *COPIED_FIELDS)
+            entry_copy = {field: entry[field] for field in fields if entry.get(field)}
+            settings.overlay["providers"] = {id: entry_copy}
+            return entry_copy, address_field
+    return None
+
+
+def _copied_custom_provider(settings: HermesSettings, plain_name: str) -> tuple[Json, str] | None:
+    """Copy the user's list `custom_providers` into the overlay if it has an entry for a provider.
+
+    Return the copied entry and the name of its field with the address; None if there is no such
+    entry. The whole list is copied, because Hermes replaces whole lists. Only this user can read
+    the copy, which is deleted later.
+    """
     custom_providers = settings.config.get("custom_providers")
     if not isinstance(custom_providers, list):
         return None
-    # Hermes replaces whole lists. Only this user can read the copy, which is deleted later.
-    custom_copy = [dict(item) if isinstance(item, dict) else item for item in custom_providers]
-    for entry in custom_copy:
+    list_copy = [dict(item) if isinstance(item, dict) else item for item in custom_providers]
+    for entry in list_copy:
         is_match = isinstance(entry, dict) and plain_name == _plain(entry.get("name"))
         if is_match and entry.get("base_url"):
-            settings.overlay["custom_providers"] = custom_copy
+            settings.overlay["custom_providers"] = list_copy
             return entry, "base_url"
     return None
 
@@ -143,9 +160,10 @@ def _own_provider(settings: HermesSettings, name: str) -> tuple[Json, str] | Non
 def _route_own_provider(
     settings: HermesSettings, entry: Json, address_field: str, routes: ProviderRoutes
 ) -> None:
-    """Replace the address in a provider's entry by a route. Add its API mode and key variable.
+    """Replace the address in a provider's entry by a route, and add its API mode and key variable.
 
-    Hermes derives the mode and the variable from the provider's address, but cannot from a route's.
+    Hermes would derive the mode and the variable from the provider's address. From a route, it
+    cannot.
     """
     base = settings.expanded(entry[address_field])
     mode = entry.get("api_mode") or entry.get("transport")
@@ -167,11 +185,13 @@ def _route_known_provider(settings: HermesSettings, name: str, routes: ProviderR
     configured_address = "" if name == "openrouter" else settings.expanded(model.get("base_url"))
     base = configured_address or settings.variables.get(variable) or default_address
     mode = model.get("api_mode") or _mode(base)
+
     if name == "openrouter":
         if not any(settings.variables.get(key) for key in ("OPENROUTER_API_KEY", "OPENAI_API_KEY")):
             raise CommandError("wrap needs OPENROUTER_API_KEY in the environment or Hermes' .env.")
         settings.env[variable] = _route(base, mode, routes)
         return
+
     if name == "anthropic":
         # Hermes accepts another address only if it ends in /anthropic, which is the route's name.
         address = base if base.rstrip("/").endswith("/v1") else with_version(base)
@@ -188,15 +208,16 @@ def _route_known_provider(settings: HermesSettings, name: str, routes: ProviderR
 def _bare_address(settings: HermesSettings, name: str) -> str:
     """Return the address of a provider that has no entry of its own and is not in KNOWN_PROVIDERS.
 
-    It is the configured address for `custom` and for local servers. For `auto`, it is that address
-    unless a cloud provider has it. Otherwise return "".
+    `custom`, local servers and `auto` have the configured address, but `auto` only if no cloud
+    provider has this address. For other names, return "".
     """
     base = settings.expanded(
         settings.variables.get("CUSTOM_BASE_URL") or settings.model.get("base_url")
     )
     is_cloud = _host(base).endswith(("openrouter.ai", "anthropic.com", "openai.com"))
-    is_local = name in ("custom", "ollama", "vllm", "llamacpp")
-    return base if is_local or (name == "auto" and not is_cloud) else ""
+    is_local_or_custom = name in ("custom", "ollama", "vllm", "llamacpp")
+    is_auto = name == "auto" and not is_cloud
+    return base if is_local_or_custom or is_auto else ""
 
 
 def _route_bare_address(
@@ -204,10 +225,10 @@ def _route_bare_address(
 ) -> None:
     """Add the provider `name` with a route to `base`, and Hermes' key for its host, to the overlay.
 
-    The API mode is the configured one, unless Hermes would derive another from the address.
+    The API mode is the configured one, except `RESPONSES`: Hermes ignores that mode if the address
+    is not OpenAI's or xAI's.
     """
     mode = settings.model.get("api_mode")
-    # Hermes uses this mode only for the addresses of OpenAI and xAI.
     if not mode or mode == RESPONSES:
         mode = _mode(base) or "chat_completions"
     entry: Json = {"base_url": _route(base, mode, routes), "api_mode": mode}
@@ -217,9 +238,10 @@ def _route_bare_address(
 
 
 def _key_variable(settings: HermesSettings, base: str, entry: Json) -> dict[str, str]:
-    """Return the field that names the variable with the host's key, if no other key is set.
+    """Return the field `key_env`, which names the variable with the key for the address.
 
-    Hermes derives the variable's name from the host, such as `ACME_API_KEY` for `api.acme.com`.
+    Return no field if `entry` already has a key, or if the variable is not set. Hermes derives the
+    variable's name from the host, such as `ACME_API_KEY` for `api.acme.com`.
     """
     if entry.get("api_key") or settings.variables.get(str(entry.get("key_env") or "")):
         return {}

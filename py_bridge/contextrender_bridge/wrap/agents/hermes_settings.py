@@ -18,20 +18,23 @@ MANAGED = Path("/etc/hermes")
 
 @dataclass
 class HermesSettings:
-    """The effective configuration and variables. This run adds `overlay` and `env` to them.
-
-    `managed` and `managed_env` are the administrator's configuration and variables. Hermes connects
-    to MCP servers only if the user's own configuration has some (`has_mcp_servers`).
-    """
+    """The settings with which Hermes runs, and the changes that this run makes to them."""
 
     request: RunRequest
     managed: Json
+    """The administrator's configuration."""
     managed_env: dict[str, str]
+    """The administrator's variables."""
     config: Json
+    """The effective configuration: the user's, overridden by the administrator's."""
     variables: Mapping[str, str]
+    """The effective variables."""
     has_mcp_servers: bool
+    """Whether the user's own configuration has MCP servers; if not, Hermes connects to none."""
     overlay: Json = field(default_factory=dict)
+    """The configuration that this run adds."""
     env: dict[str, str] = field(default_factory=dict)
+    """The variables that this run adds."""
 
     @property
     def model(self) -> Json:
@@ -73,7 +76,7 @@ def read_hermes_settings(request: RunRequest) -> HermesSettings:
 
 
 def _home(request: RunRequest) -> Path:
-    """Return Hermes' home folder for the active profile."""
+    """Return Hermes' home folder for the profile of the option, or for the active profile."""
     folder = Path(request.get("HERMES_HOME") or request.home / ".hermes").expanduser()
     profile = value_of(request.arguments, "--profile", "-p")
     if not profile and not request.get("HERMES_HOME"):

@@ -61,24 +61,22 @@ class OpenClaw(Agent):
             raise CommandError(f"{user_file} has no models.providers with the provider's address.")
         redirected = _redirect_providers(providers, routes)
         _check_model(config, redirected, user_file)
-        overlay_file = user_file.with_name(f"{PREFIX}{os.getpid()}-{started_at(os.getpid())}.json")
-        overlay_config: Json = {
-            "$include": f"./{user_file.name}",
-            "models": {"providers": redirected},
-        }
+
+        run_file = user_file.with_name(f"{PREFIX}{os.getpid()}-{started_at(os.getpid())}.json")
+        run_config: Json = {"$include": f"./{user_file.name}", "models": {"providers": redirected}}
         if config_option := value_of(words, "--config"):
-            words = [str(overlay_file) if word == config_option else word for word in words]
-        result = Redirect(words, {VARIABLE: str(overlay_file)})
+            words = [str(run_file) if word == config_option else word for word in words]
+        result = Redirect(words, {VARIABLE: str(run_file)})
         if routes.serves_recall:
             server = {"url": routes.mcp_url, "transport": "streamable-http", "headers": BEARER}
-            overlay_config["mcp"] = {"servers": {MCP_NAME: server}}
+            run_config["mcp"] = {"servers": {MCP_NAME: server}}
             result.environment[TOKEN] = routes.token
-        result.files[overlay_file] = json.dumps(overlay_config)
+        result.files[run_file] = json.dumps(run_config)
         return result
 
 
 def _redirect_providers(providers: dict[str, Json], routes: ProviderRoutes) -> dict[str, Json]:
-    """Return the settings that give each provider with a supported API a route."""
+    """Return the settings that change the address of each provider with a supported API."""
     redirected: dict[str, Json] = {}
     for name, provider in providers.items():
         base, api = str(provider.get("baseUrl") or ""), provider.get("api")
@@ -91,7 +89,8 @@ def _redirect_providers(providers: dict[str, Json], routes: ProviderRoutes) -> d
 def remove_stale_files(folder: Path) -> None:
     """Delete the files of killed runs in a folder.
 
-    A file's name has its process's id and start time, because another process may have the id now.
+    A file's name has the id and the start time of its run's process. The start time shows whether
+    another process has the id now.
     """
     for path in folder.glob(f"{PREFIX}*.json"):
         pid, _, start = path.stem.removeprefix(PREFIX).partition("-")

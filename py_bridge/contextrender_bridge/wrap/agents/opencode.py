@@ -65,12 +65,14 @@ class OpenCode(Agent):
         for name in sorted({*KNOWN_ADDRESSES, *providers}):
             if base := _address(name, providers.get(name, {}), request):
                 redirected[name] = {"options": {"baseURL": f"{routes.route_to(base)}/v1"}}
+
         result = Redirect(list(words))
         model = value_of(words, "--model", "-m") or configured_model
         if provider := model.partition("/")[0]:
             _check_provider(provider, model, redirected)
         else:
             result.notes.append(f"wrap redirects only these providers: {', '.join(redirected)}")
+
         overlay: Json = {"provider": redirected}
         if routes.serves_recall:
             bearer = {"Authorization": f"Bearer {routes.token}"}
@@ -90,7 +92,7 @@ def _check_provider(provider: str, model: str, redirected: Json) -> None:
 
 
 def _model_and_providers(layers: Sequence[Json]) -> tuple[str, Json]:
-    """Return the model and the providers' settings, merged from all layers of configuration."""
+    """Return the model and the providers' settings. Each layer overrides the layers before it."""
     model, providers = "", dict[str, Json]()
     for layer in layers:
         model = str(layer.get("model") or model)
