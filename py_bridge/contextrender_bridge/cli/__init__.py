@@ -27,9 +27,9 @@ PACKAGE = "contextrender_bridge"
 
 @dataclass(frozen=True)
 class Subcommand:
-    """A subcommand.
+    """A subcommand. `module` is the module with its functions, or `module:class` for a class.
 
-    `module` is its module, or `module:class` if a class of it has the functions.
+    `needs_server` means that it runs only if the extra `server` is installed.
     """
 
     help: str
@@ -140,19 +140,20 @@ for _group in GROUPS.values():
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one subcommand and return its exit code.
+    """Run one subcommand and return its exit code. Without a command, print help.
 
-    Print help or the names of unknown variables first if needed. Print an error that the user can
-    mend as one sentence. Return 130 after Ctrl-C, and 141 if the output is closed.
+    Before the subcommand runs, print a sentence on each unknown variable in the environment. Print
+    an error that the user can mend as one sentence. Return 130 after Ctrl-C, and 141 if the output
+    is closed.
     """
     _replace_unprintable()
-    parser = _parser()
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["help"]:
-        words = [*words[1:2], "--help"]
+        words = [*words[1:2], "--help"]  # `help show` as `show --help`
     if message := _unknown_command_message(words):
         print(f"contextrender: {message}", file=sys.stderr)
         return 2
+    parser = _parser()
     parsed = parser.parse_args(words)
     if parsed.command is None:
         parser.print_help()
@@ -161,7 +162,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for sentence in unknown_variables():
             print(f"contextrender: {sentence}", file=sys.stderr)
     try:
-        return _run(parsed.command, parsed.arguments)
+        return _run_subcommand(parsed.command, parsed.arguments)
     except CommandError as error:
         print(f"contextrender: {error}", file=sys.stderr)
         return error.status
@@ -187,12 +188,9 @@ def _unknown_command_message(words: Sequence[str]) -> str:
     if not words or words[0].startswith("-") or words[0] in SUBCOMMANDS:
         return ""
     name = printable(words[0], 40)
-    similar = get_close_matches(words[0], SUBCOMMANDS, 1)
-    hint = (
-        f"did you mean `contextrender {similar[0]}`?"
-        if similar
-        else "`contextrender --help` lists them."
-    )
+    hint = "`contextrender --help` lists them."
+    if similar := get_close_matches(words[0], SUBCOMMANDS, 1):
+        hint = f"did you mean `contextrender {similar[0]}`?"
     return f"there is no command {name!r}; {hint}"
 
 
@@ -218,7 +216,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(name: str, arguments: Sequence[str]) -> int:
+def _run_subcommand(name: str, arguments: Sequence[str]) -> int:
     """Import a subcommand, parse its arguments, and run it."""
     subcommand = SUBCOMMANDS[name]
     if subcommand.needs_server and importlib.util.find_spec("jaclang") is None:

@@ -18,24 +18,16 @@ def run(args: argparse.Namespace) -> int:
     from contextrender_bridge.cli import SUBCOMMANDS
     from contextrender_bridge.wrap.agents import AGENTS
 
-    helps = {name: row.help for name, row in SUBCOMMANDS.items()}
-    print(script(args.shell, helps, list(AGENTS)))
+    help_by_command = {name: subcommand.help for name, subcommand in SUBCOMMANDS.items()}
+    print(script(args.shell, help_by_command, list(AGENTS)))
     return 0
 
 
-def script(shell: str, commands: dict[str, str], agents: Sequence[str]) -> str:
+def script(shell: str, help_by_command: dict[str, str], agents: Sequence[str]) -> str:
     """Return a shell script that completes commands, agents after `wrap`, and files otherwise."""
-    names, programs = " ".join(commands), " ".join(agents)
     if shell == "fish":
-        lines = ["complete -c contextrender -f -n __fish_use_subcommand -a help"]
-        for name, help_text in commands.items():
-            description = help_text.replace("'", "")
-            lines.append(
-                "complete -c contextrender -f -n __fish_use_subcommand "
-                f"-a {name} -d '{description}'"
-            )
-        condition = "'__fish_seen_subcommand_from wrap'"
-        return "\n".join([*lines, f"complete -c contextrender -n {condition} -a '{programs}'"])
+        return _fish_script(help_by_command, agents)
+    names, programs = " ".join(help_by_command), " ".join(agents)
     head = "autoload -Uz bashcompinit && bashcompinit\n" if shell == "zsh" else ""
     return (
         f"{head}_contextrender() {{\n"
@@ -50,3 +42,15 @@ def script(shell: str, commands: dict[str, str], agents: Sequence[str]) -> str:
         "}\n"
         "complete -o default -F _contextrender contextrender"
     )
+
+
+def _fish_script(help_by_command: dict[str, str], agents: Sequence[str]) -> str:
+    """Return the script for fish, which also shows each command's help."""
+    lines = ["complete -c contextrender -f -n __fish_use_subcommand -a help"]
+    for name, help_text in help_by_command.items():
+        description = help_text.replace("'", "")
+        lines.append(
+            f"complete -c contextrender -f -n __fish_use_subcommand -a {name} -d '{description}'"
+        )
+    condition = "'__fish_seen_subcommand_from wrap'"
+    return "\n".join([*lines, f"complete -c contextrender -n {condition} -a '{' '.join(agents)}'"])

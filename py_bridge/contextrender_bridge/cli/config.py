@@ -22,27 +22,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the settings, without secrets. Return 1 if a setting is invalid, otherwise 0."""
-    invalid: list[str] = []
-    rows = list_settings(invalid)
+    problems: list[str] = []
+    settings = list_settings(problems)
+    status = 1 if problems else 0
     if args.json:
-        print_json({row.name: {"value": _format_value(row), "source": row.source} for row in rows})
-        return 1 if invalid else 0
-    for row in rows:
-        print(f"{row.name:<26} {_format_value(row):<34} {row.source}")
-        print(textwrap.fill(row.description, 80, initial_indent="    ", subsequent_indent="    "))
+        print_json({s.name: {"value": _format_value(s), "source": s.source} for s in settings})
+        return status
+    for setting in settings:
+        print(f"{setting.name:<26} {_format_value(setting):<34} {setting.source}")
+        description = textwrap.fill(setting.description, 76)
+        print(textwrap.indent(description, "    "))
     missing_note = "" if config_file().exists() else " (does not exist)"
     print(f"\nConfiguration file: {config_file()}{missing_note}")
-    for sentence in [*invalid, *unknown_variables()]:
+    for sentence in [*problems, *unknown_variables()]:
         print(f"contextrender: {sentence}", file=sys.stderr)
-    return 1 if invalid else 0
+    return status
 
 
-def _format_value(row: SettingValue) -> str:
+def _format_value(setting: SettingValue) -> str:
     """Return a setting's value as a user writes it. A secret is not shown."""
-    if row.secret and row.value:
+    if setting.secret and setting.value:
         return "(set)"
-    if isinstance(row.value, bool):
-        return "on" if row.value else "off"
-    if isinstance(row.value, frozenset | tuple):
-        return ", ".join(sorted(row.value)) or "-"
-    return "-" if row.value in ("", None) else str(row.value)
+    if isinstance(setting.value, bool):
+        return "on" if setting.value else "off"
+    if isinstance(setting.value, frozenset | tuple):
+        return ", ".join(sorted(setting.value)) or "-"
+    return "-" if setting.value in ("", None) else str(setting.value)

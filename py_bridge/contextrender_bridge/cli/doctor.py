@@ -38,7 +38,7 @@ from contextrender_bridge.base.settings import (
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client.credentials import FILE_NAME, load_credentials
 from contextrender_bridge.plugins.hosts import HOSTS
-from contextrender_bridge.plugins.hosts.base import dotted
+from contextrender_bridge.plugins.hosts.base import Host, dotted
 from contextrender_bridge.printing import add_json, print_json
 from contextrender_bridge.wrap.agents import AGENTS
 from contextrender_bridge.wrap.agents.base import RunRequest
@@ -130,15 +130,15 @@ def _version(name: str) -> str:
 
 def check_settings() -> Iterator[CheckResult]:
     """Check the settings, and the environment for unknown ones."""
-    invalid: list[str] = []
-    list_settings(invalid)
-    for state, sentences in (("bad", invalid), ("note", unknown_variables())):
-        for message in sentences:
-            yield CheckResult(
-                "settings", message, state, "`contextrender config` shows all of them"
-            )
-    file = config_file()
-    if not invalid:
+    problems: list[str] = []
+    list_settings(problems)
+    advice = "`contextrender config` shows all of them"
+    for message in problems:
+        yield CheckResult("settings", message, "bad", advice)
+    for message in unknown_variables():
+        yield CheckResult("settings", message, "note", advice)
+    if not problems:
+        file = config_file()
         yield CheckResult("settings", str(file) if file.exists() else "environment and defaults")
 
 
@@ -146,7 +146,7 @@ def check_data_folder() -> Iterator[CheckResult]:
     """Check that the data folder can be written to, and its free space."""
     folder = data_dir()
     advice = "name another with CONTEXTRENDER_DATA"
-    # The folder, or the closest one above it that exists, in which the first start makes it.
+    # If the folder does not exist, the first start makes it in the closest folder that does.
     existing = next((path for path in (folder, *folder.parents) if path.exists()), Path("/"))
     if not existing.is_dir():
         yield CheckResult("data", f"{existing} is a file", "bad", advice)
@@ -155,13 +155,17 @@ def check_data_folder() -> Iterator[CheckResult]:
     elif existing != folder:
         yield CheckResult("data", f"{folder}, which the first start makes")
     else:
-        free_gb = shutil.disk_usage(folder).free / 2**30
-        used_mb = sum(file.stat().st_size for file in folder.glob("*") if file.is_file()) / 2**20
-        message = f"{folder}: {used_mb:.0f} MB used, {free_gb:.1f} GB free"
-        if free_gb < MIN_FREE_GB:
-            yield CheckResult("data", message, "note", "make room")
-        else:
-            yield CheckResult("data", message)
+        yield _check_space(folder)
+
+
+def _check_space(folder: Path) -> CheckResult:
+    """Return a result with the used and the free space of the data folder."""
+    free_gb = shutil.disk_usage(folder).free / 2**30
+    used_mb = sum(file.stat().st_size for file in folder.glob("*") if file.is_file()) / 2**20
+    message = f"{folder}: {used_mb:.0f} MB used, {free_gb:.1f} GB free"
+    if free_gb < MIN_FREE_GB:
+        return CheckResult("data", message, "note", "make room")
+    return CheckResult("data", message)
 
 
 def check_models() -> Iterator[CheckResult]:
@@ -169,17 +173,19 @@ def check_models() -> Iterator[CheckResult]:
     if importlib.util.find_spec("jaclang") is None:
         return
     settings = current_settings()
-    is_local_embedder = settings.embed_model in ("wordllama", "none")
+    has_local_embedder = settings.embed_model in ("wordllama", "none")
     yield _check_loading("tokenizer", _describe_tokenizer)
-    if is_local_embedder:
+    if has_local_embedder:
         yield _check_loading("embedder", _describe_embedder)
     else:
         yield CheckResult("embedder", f"{settings.embed_model}, asked over the network")
+
     yield CheckResult(
         "model", settings.model or "none: results larger than the budget become excerpts"
     )
-    needs_provider = settings.model or not is_local_embedder
-    if needs_provider and any(importlib.util.find_spec(name) is None for name in MODEL_PACKAGES):
+    calls_providers = settings.model or not has_local_embedder
+    has_packages = all(importlib.util.find_spec(name) for name in MODEL_PACKAGES)
+    if calls_providers and not has_packages:
         yield CheckResult("model", "LiteLLM is not installed", "bad", how_to_install("models"))
     keys = [name for name in KEY_VARIABLES if process_environment().get(name)]
     yield CheckResult("keys", f"set: {', '.join(keys)}" if keys else "none in the environment")
@@ -192,12 +198,12 @@ def check_network() -> Iterator[CheckResult]:
     from contextrender_bridge.proxy.surroundings import faults, without_password
 
     problems = [CheckResult("network", sentence, "bad") for sentence in faults()]
-    yield from problems
+    if problems:
+        yield from problems
+        return
     proxies = [f"{name}: {without_password(value)}" for name, value in getproxies().items()]
-    if not problems:
-        yield CheckResult(
-            "network", ", ".join(proxies) or "certificates can be read, no proxy is set"
-        )
+    message = ", ".join(proxies) or "certificates can be read, no proxy is set"
+    yield CheckResult("network", message)
 
 
 def check_service() -> Iterator[CheckResult]:
@@ -237,29 +243,32 @@ def check_agents() -> Iterator[CheckResult]:
 
 
 def check_plugins() -> Iterator[CheckResult]:
-    """Check the plugin of each installed agent that supports it."""
+    """Check the plugin of each agent that is installed or has the plugin."""
     data = data_dir().absolute()
     for name, host in HOSTS.items():
         has_plugin = host.is_installed(data)
-        if shutil.which(name) is None and not has_plugin:
-            continue
-        check = f"{name} plugin"
-        requirement = f"needs {host.title} {dotted(host.least_version)} or newer"
-        version = host.version()
-        if not has_plugin:
-            message, advice = f"not installed; {requirement}", f"contextrender install {name}"
-            yield CheckResult(check, message, advice=advice)
-        elif version and version < host.least_version:
-            message = f"installed in {host.title} {dotted(version)}, and {requirement}"
-            yield CheckResult(check, message, "bad", f"update {host.title}")
-        elif problem := host.problem():
-            yield CheckResult(check, f"installed, but {problem}", "bad", "switch hooks on")
-        else:
-            yield CheckResult(check, f"installed in {host.title} {dotted(version) or '?'}")
+        if has_plugin or shutil.which(name) is not None:
+            yield _check_plugin(name, host, has_plugin=has_plugin)
+
+
+def _check_plugin(name: str, host: Host, *, has_plugin: bool) -> CheckResult:
+    """Return a result on the plugin of one agent."""
+    check = f"{name} plugin"
+    requirement = f"needs {host.title} {dotted(host.least_version)} or newer"
+    version = host.version()
+    if not has_plugin:
+        message, advice = f"not installed; {requirement}", f"contextrender install {name}"
+        return CheckResult(check, message, advice=advice)
+    if version and version < host.least_version:
+        message = f"installed in {host.title} {dotted(version)}, and {requirement}"
+        return CheckResult(check, message, "bad", f"update {host.title}")
+    if problem := host.problem():
+        return CheckResult(check, f"installed, but {problem}", "bad", "switch hooks on")
+    return CheckResult(check, f"installed in {host.title} {dotted(version) or '?'}")
 
 
 def _check_loading(check: str, load: Callable[[], str]) -> CheckResult:
-    """Return a result with the message that `load` returns, or with the failure it raises."""
+    """Return a result with the message that `load` returns, or with the failure that it raises."""
     try:
         return CheckResult(check, load())
     except Exception as failure:
@@ -285,5 +294,6 @@ def _describe_embedder() -> str:
 
 
 def _line(finding: CheckResult) -> str:
+    """Return a finding as text, with its advice in a second line."""
     message = f"{STATE_LABELS[finding.state]}  {finding.check:<12} {finding.message}"
     return f"{message}\n{'':<19}-> {finding.advice}" if finding.advice else message

@@ -31,16 +31,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     dot.add_argument("session", metavar="SESSION")
     for action in (run, dot):
         action.add_argument("--user", default="local", help="the user whose graph is read (local)")
-    enter = "run `jac enter`: a walker from a node, which may write"
-    for name, text in (("enter", enter), ("db", "run `jac db`: inspect the store's rows")):
-        # With another prefix, options are passed to jac.
+        action.add_argument(
+            "--data", type=Path, metavar="DIR", help=f"the server's data folder ({data_dir()})"
+        )
+    commands_of_jac = {
+        "enter": "run `jac enter`: a walker from a node, which may write",
+        "db": "run `jac db`: inspect the store's rows",
+    }
+    for name, text in commands_of_jac.items():
+        # With another prefix for our own options, words such as --help are passed to jac.
         action = actions.add_parser(name, help=text, prefix_chars="+", add_help=False)
         action.add_argument(
             "command", nargs=argparse.REMAINDER, metavar="...", help="arguments for jac"
-        )
-    for action in (run, dot):
-        action.add_argument(
-            "--data", type=Path, metavar="DIR", help=f"the server's data folder ({data_dir()})"
         )
 
 
@@ -52,12 +54,18 @@ def run(args: argparse.Namespace) -> int:
         if args.action == "run":
             _run_walker(args.file, args.walker, args.values)
         else:
-            from contextrender_bridge.runtime.developing import draw_session
-
-            if (picture := draw_session(args.session)) is None:
-                raise CommandError(f"there is no session {args.session!r}.")
-            print(picture)
+            _print_graph(args.session)
     return 0
+
+
+def _print_graph(session: str) -> None:
+    """Print a session's graph for Graphviz. Raise CommandError if there is no such session."""
+    from contextrender_bridge.runtime.developing import draw_session
+
+    graph = draw_session(session)
+    if graph is None:
+        raise CommandError(f"there is no session {session!r}.")
+    print(graph)
 
 
 def _run_jac(action: str, words: Sequence[str]) -> int:
@@ -65,7 +73,8 @@ def _run_jac(action: str, words: Sequence[str]) -> int:
 
     `jac` need not be on the PATH.
     """
-    if action == "db" and "--app" not in words and not {"-h", "--help"} & set(words):
+    asks_for_help = not {"-h", "--help"}.isdisjoint(words)
+    if action == "db" and "--app" not in words and not asks_for_help:
         words = [*words, "--app", str(app_dir() / ENTRY)]
     variables = {**os.environ, "CONTEXTRENDER_DATA": str(data_dir())}
     return subprocess.call([sys.executable, "-m", "jaclang", action, *words], env=variables)

@@ -35,10 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Set or remove the price if an option requests it, then print it.
+    """Set or remove a model's price if an option requests it, then print the model's price.
 
-    Without a model, print all own prices. Return 1 if the model has no price, otherwise 0. After
-    `--unset`, return 0.
+    Without a model, print all own prices. Return 1 if the model has no price, except after
+    `--unset`. Otherwise return 0.
     """
     is_change = args.set is not None or args.unset
     if args.model is None:
@@ -75,9 +75,9 @@ def _set_price(model: str, numbers: str | None) -> None:
         raise CommandError(
             f"{source} sets the prices and overrides the configuration file. Set the price there."
         )
-    parts = [part.strip() for part in current_settings().prices.split(";") if part.strip()]
-    # An entry is MODEL:PRICE, and a model's name may have colons.
-    entries = [part for part in parts if part.rpartition(":")[0] != model]
+    # The setting has entries as in `MODEL:PRICE; MODEL:PRICE`. A model's name may have colons.
+    entries = [entry.strip() for entry in current_settings().prices.split(";") if entry.strip()]
+    entries = [entry for entry in entries if entry.rpartition(":")[0] != model]
     if numbers is not None:
         entries.append(f"{model}:{numbers}")
     text = "; ".join(entries)
@@ -106,6 +106,7 @@ def _print_prices(*, as_json: bool) -> int:
 
 
 def _dollars_per_million(price: Price) -> dict[str, float]:
+    """Return the dollars per million tokens of each kind, such as `uncached`."""
     return {kind: MILLION * dollars for kind, dollars in asdict(price).items()}
 
 

@@ -58,8 +58,9 @@ class Restore:
 
         data = args.data or data_dir()
         database = current_settings().database
-        opened = closing(open_named(database, new=True)) if database else nullcontext()
-        with opened as store:
+        # Without a database in the settings, the backup is restored into the data folder alone.
+        opened_store = closing(open_named(database, new=True)) if database else nullcontext()
+        with opened_store as store:
             if store is not None and not is_empty(store):
                 raise CommandError(
                     f"{store.place} is not empty. Set an empty database to restore into."
@@ -82,7 +83,10 @@ class Collect:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Delete sessions, and print a line for each and their sum. A server may run meanwhile."""
+        """Delete sessions, and print a line for each and their total size.
+
+        A server may run meanwhile.
+        """
         from contextrender_bridge.server.accounts.users import Accounts
         from contextrender_bridge.server.limits.retention import Retention
         from contextrender_bridge.server.runtime import Runtime
@@ -92,15 +96,15 @@ class Collect:
             retention = Retention(runtime, Accounts(runtime, data), current_settings())
             deletions = list(retention.due_sessions()) if args.dry_run else retention.delete_due()
         for deletion in deletions:
-            session, size = deletion.session, f"{deletion.bytes / 2**20:.1f} MB"
+            session, megabytes = deletion.session, deletion.bytes / 2**20
             last_use = time.strftime("%Y-%m-%d %H:%M", time.gmtime(session.updated_at))
             print(
-                f"{deletion.user.name}  {session.key}  {deletion.reason}  {size}  "
+                f"{deletion.user.name}  {session.key}  {deletion.reason}  {megabytes:.1f} MB  "
                 f"last used {last_use} UTC"
             )
-        total = sum(deletion.bytes for deletion in deletions) / 2**20
+        total_megabytes = sum(deletion.bytes for deletion in deletions) / 2**20
         verb = "would go" if args.dry_run else "deleted"
-        print(f"Sessions {verb}: {len(deletions)}, {total:.1f} MB.")
+        print(f"Sessions {verb}: {len(deletions)}, {total_megabytes:.1f} MB.")
         return 0
 
 

@@ -40,29 +40,44 @@ def run(args: argparse.Namespace) -> int:
         host = find_host(args.host)
         make_changes(host.uninstall(data_dir().absolute()), dry_run=args.dry_run)
         return 0
-    remaining = list(remaining_files())
     for name in installed_plugins():
         print(f"The plugin in {name}: `contextrender uninstall {name}` removes it.")
-    for path, description in remaining:
+    description_by_path = dict(remaining_files())
+    for path, description in description_by_path.items():
         print(f"{path}  {description}")
-    if not remaining:
+    if not description_by_path:
         print("Nothing is left beside the program.")
-    if args.dry_run or not remaining:
-        print(f"The program itself: {program_removal()}")
-        return 0
-    if (url := _running()) is not None:
-        raise CommandError(f"the service at {url} is running. Stop it first.")
-    if not args.yes:
-        if not sys.stdin.isatty():
-            raise CommandError("standard input is not a terminal, so confirm with --yes.")
-        if input("Remove all of it for good? [y/N] ").strip().lower() not in ("y", "yes"):
+    elif not args.dry_run:
+        if not _is_confirmed(has_option=args.yes):
             print("nothing was removed")
             return 1
-    for path, _ in remaining:
-        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-        print(f"removed {path}")
+        for path in description_by_path:
+            _remove(path)
+            print(f"removed {path}")
     print(f"The program itself: {program_removal()}")
     return 0
+
+
+def _is_confirmed(*, has_option: bool) -> bool:
+    """Return whether the user confirmed the removal, by the option `--yes` or at the terminal.
+
+    Raise CommandError if the service runs, or if there is no terminal to ask at.
+    """
+    if (url := _service_url()) is not None:
+        raise CommandError(f"the service at {url} is running. Stop it first.")
+    if has_option:
+        return True
+    if not sys.stdin.isatty():
+        raise CommandError("standard input is not a terminal, so confirm with --yes.")
+    return input("Remove all of it for good? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _remove(path: Path) -> None:
+    """Remove a file, a link, or a folder with its contents."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def installed_plugins() -> list[str]:
@@ -81,7 +96,7 @@ def remaining_files() -> Iterator[tuple[Path, str]]:
 
 
 def program_removal() -> str:
-    """Return the command that removes the program. It depends on how this was installed."""
+    """Return the command that removes the program, by the way in which it was installed."""
     place = Path(sys.prefix).parts
     if "tools" in place and "uv" in place:
         return "uv tool uninstall contextrender"
@@ -90,7 +105,7 @@ def program_removal() -> str:
     return f"{sys.executable} -m pip uninstall contextrender"
 
 
-def _running() -> str | None:
+def _service_url() -> str | None:
     """Return the address of the data folder's service, or None if it does not run."""
     try:
         url = stored_credentials(data_dir()).url

@@ -85,9 +85,9 @@ def _read_line() -> str:
 
 
 def _checked_days(days: int | None) -> int | None:
-    """Return the days until a token expires; None means the setting's.
+    """Return the option `--days`; None stands for the number of days in the settings.
 
-    Raise CommandError if invalid.
+    Raise CommandError if the number is too small or too large.
     """
     if days is not None and not 1 <= days <= MAX_DAYS:
         raise CommandError(f"--days must be a number from 1 to {MAX_DAYS}.")

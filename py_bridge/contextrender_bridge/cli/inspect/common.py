@@ -54,7 +54,8 @@ class ServiceClient:
         try:
             return self._client.call(endpoint, fields)
         except NotFound as error:
-            if endpoint in EXACT_NAME_ENDPOINTS or not error.message.startswith("no session "):
+            is_session_missing = error.message.startswith("no session ")
+            if not is_session_missing or endpoint in EXACT_NAME_ENDPOINTS:
                 raise
             name = self._complete_name(str(fields["session"]))
             if name == fields["session"]:
@@ -64,12 +65,16 @@ class ServiceClient:
             raise CommandError(f"{failure.message} Start it with `contextrender serve`.") from None
 
     def _complete_name(self, beginning: str) -> str:
-        """Return the only session name with this beginning. Raise CommandError if there is none."""
+        """Return the only session name with this beginning.
+
+        Raise CommandError if there is no such name, or if there may be several.
+        """
         page = self.ask("list_sessions", query=beginning, limit=200)
-        names = [view["session"] for view in page["sessions"]]
+        names = [str(view["session"]) for view in page["sessions"]]
         matches = [name for name in names if name.startswith(beginning)] if beginning else []
-        if len(matches) == 1 and not page["next"]:
-            return str(matches[0])
+        may_have_more_matches = page["next"]
+        if len(matches) == 1 and not may_have_more_matches:
+            return matches[0]
         message = f"{len(matches)} sessions begin with" if matches else "there is no session"
         raise CommandError(
             printable(f"{message} {beginning!r}; `contextrender sessions` lists all sessions.")
@@ -92,8 +97,8 @@ class ServiceClient:
     def totals(self, session: str, branch: int | None = None) -> Json:
         """Return the totals of a session's answered calls.
 
-        A long session needs several requests. Each continues where the last one stopped, until the
-        reply is `complete` (docs/api.md, `savings`).
+        A long session needs several equal requests. With each, the service computes more of the
+        totals, until its reply is `complete` (docs/api.md, `savings`).
         """
         fields = {"session": session, "branch": branch, "columns": False}
         while True:
@@ -111,10 +116,10 @@ def headline_share(totals: Json) -> str:
 
 def headline(totals: Json) -> str:
     """Return the share of steps that had every value they used, in one sentence."""
-    steps, misses = totals["steps"], totals["steps_with_misses"]
+    steps, steps_with_misses = totals["steps"], totals["steps_with_misses"]
     if not steps:
         return "No answer used an earlier result."
-    end = f"{misses:,} missed one" if misses else "none missed any"
+    end = f"{steps_with_misses:,} missed one" if steps_with_misses else "none missed any"
     return f"{headline_share(totals)} of {steps:,} steps had every value they used; {end}."
 
 
@@ -161,30 +166,33 @@ def fit_table(
 ) -> Table:
     """Return a table of at most `width` characters.
 
-    It has the first column, every text column (weight 0), and as many other columns as fit. Columns
-    of larger weight are preferred. Each text column has at least `MIN_TEXT_WIDTH`, unless its texts
-    are shorter. Rich divides the remaining width among the text columns and cuts longer texts.
+    `weights` has the importance of each column. The table has the first column, every column of
+    weight 0, which has texts, and as many number columns as fit, those of larger weight first.
+    Texts that are too long are cut.
     """
-    indexes = range(len(titles))
-    widths = [
-        COLUMN_GAP + max(cell_len(titles[index]), *(row[index].cell_len for row in rows), 0)
-        for index in indexes
+    full_widths = [
+        COLUMN_GAP + max(cell_len(title), *(row[index].cell_len for row in rows), 0)
+        for index, title in enumerate(titles)
     ]
-    text_columns = [index for index in indexes[1:] if not weights[index]]
-    number_columns = [index for index in indexes[1:] if weights[index]]
-    remaining_width = width - widths[0]
-    remaining_width -= sum(min(widths[index], MIN_TEXT_WIDTH) for index in text_columns)
+    later_columns = range(1, len(titles))
+    text_columns = [index for index in later_columns if not weights[index]]
+    number_columns = [index for index in later_columns if weights[index]]
+
+    # A text column needs `MIN_TEXT_WIDTH`, or less if its texts are shorter.
+    remaining_width = width - full_widths[0]
+    remaining_width -= sum(min(full_widths[index], MIN_TEXT_WIDTH) for index in text_columns)
     shown_columns = {0, *text_columns}
     for index in sorted(number_columns, key=lambda index: -weights[index]):
-        if widths[index] <= remaining_width:
-            remaining_width -= widths[index]
+        if full_widths[index] <= remaining_width:
+            remaining_width -= full_widths[index]
             shown_columns.add(index)
-    # One text column may take the whole remaining width besides its minimum.
-    text_width = MIN_TEXT_WIDTH + remaining_width - COLUMN_GAP
+
+    # Rich divides the remaining width among the text columns. One of them may take all of it.
+    max_text_width = MIN_TEXT_WIDTH + remaining_width - COLUMN_GAP
     table = new_table()
     for index in sorted(shown_columns):
         justify: Literal["left", "right"] = "right" if weights[index] else "left"
-        max_width = text_width if index in text_columns else None
+        max_width = max_text_width if index in text_columns else None
         table.add_column(
             titles[index], justify=justify, no_wrap=True, overflow="ellipsis", max_width=max_width
         )

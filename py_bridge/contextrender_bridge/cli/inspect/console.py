@@ -39,19 +39,23 @@ def run(args: argparse.Namespace) -> int:
 def link_suffix(
     service: ServiceClient, session: str | None, turn: int | None, branch: int | None
 ) -> str:
-    """Return the part of the link that names the page. Raise CommandError without such a page."""
+    """Return the part of the link that names the page, such as `&to=%2Fsession%2Frun-17`.
+
+    Raise CommandError if the session does not have this turn.
+    """
     if session is None:
         return ""
     view = service.ask("inspect_session", session=session, branch=branch)
-    number = view["head"] if branch is None else branch
-    turns = next(
-        branch_view["turns"] for branch_view in view["branches"] if branch_view["number"] == number
-    )
-    if turn is not None and not 1 <= turn <= turns:
-        raise CommandError(f"there is no turn {turn}; the last one is {turns}.")
+    shown_branch = view["head"] if branch is None else branch
+    turns_by_branch = {each["number"]: each["turns"] for each in view["branches"]}
+    last_turn = turns_by_branch[shown_branch]
+    if turn is not None and not 1 <= turn <= last_turn:
+        raise CommandError(f"there is no turn {turn}; the last one is {last_turn}.")
     path = f"/session/{quote(view['session']['session'], safe='')}"
-    path += "" if turn is None else f"/call/{turn}"
-    path += "" if branch is None else f"?branch={branch}"
+    if turn is not None:
+        path += f"/call/{turn}"
+    if branch is not None:
+        path += f"?branch={branch}"
     return f"&to={quote(path, safe='')}"
 
 

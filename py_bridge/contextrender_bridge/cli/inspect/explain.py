@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 
 from rich.console import Console, Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from contextrender_bridge.base.setting_kinds import as_budget
@@ -53,29 +54,37 @@ def run(args: argparse.Namespace) -> int:
     with ServiceClient() as service:
         fields: Json = {"turn": args.turn, "budget": args.budget, "policy": args.policy}
         if args.rows is not None or not args.json:
-            rows = DEFAULT_ROWS if args.rows is None else args.rows or None
-            fields |= {"sort": "order", "rows": rows}
+            row_limit = DEFAULT_ROWS if args.rows is None else args.rows
+            all_rows = None
+            fields |= {"sort": "order", "rows": row_limit or all_rows}
         view = service.ask("explain", session=args.session, branch=args.branch, **fields)
     return print_view(args, view, lambda view: draw(view, args))
 
 
 def draw(view: Json, args: argparse.Namespace) -> RenderableType:
-    """Return a table of the results in the order of the reply `view`.
-
-    The service sorts them as `run` asks: selected results in the order of selection, then the
-    others, newest first. The columns c, s and U are the measures of docs/method.md: reuse,
-    relevance and usefulness.
-    """
+    """Return a headline, the warnings, and a table of the results in the order of `view`."""
     head = Text.assemble(
         agent_text(args.session, "bold"),
         f"  turn {view['turn']}: {view['tokens_after']} of {view['budget']} tokens"
         f" ({view['tokens_before']} in all, {view['text_tokens']} of text), {view['policy']}",
     )
+    warnings = [agent_text(warning, "yellow") for warning in view["warnings"]]
+    table = _results_table(view["results"], with_uses=args.uses)
+    hidden_count = view["count"] - len(view["results"])
+    footer = [Text(f"{hidden_count:,} more; --rows 0 shows all", "dim")] if hidden_count else []
+    return Group(head, *warnings, table, *footer)
+
+
+def _results_table(results: list[Json], *, with_uses: bool) -> Table:
+    """Return a table with a row for each result and, if requested, for each of its uses.
+
+    The columns c, s and U are the measures of docs/method.md: reuse, relevance and usefulness.
+    """
     measures = WIDE_MEASURES if Console().width >= WIDE_COLUMNS else {}
     titles = ("#", "tool", "age", "c", *measures.values(), "tokens", "taken")
     table = new_table(*titles, text_columns=("tool",))
-    table.add_column("", ratio=1)
-    for row in view["results"]:
+    table.add_column("", ratio=1)  # the reason, or the use
+    for row in results:
         table.add_row(
             str(row["position"]),
             agent_text(row["name"]),
@@ -87,14 +96,11 @@ def draw(view: Json, args: argparse.Namespace) -> RenderableType:
             _reason(row),
             style="dim" if row["display"] == "omitted" else "",
         )
-        for use in row["uses"] if args.uses else ():
-            # Only the last column has a text.
-            table.add_row(*[""] * len(titles), agent_text(_use_line(use), "cyan"))
-    hidden_count = view["count"] - len(view["results"])
-    footer = [Text(f"{hidden_count:,} more; --rows 0 shows all", "dim")] if hidden_count else []
-    return Group(
-        head, *(agent_text(warning, "yellow") for warning in view["warnings"]), table, *footer
-    )
+        if with_uses:
+            empty_cells = [""] * len(titles)
+            for use in row["uses"]:
+                table.add_row(*empty_cells, agent_text(_use_line(use), "cyan"))
+    return table
 
 
 def _use_line(use: Json) -> str:
@@ -104,7 +110,10 @@ def _use_line(use: Json) -> str:
 
 
 def _reason(row: Json) -> Text:
-    """Return why a result is shown or omitted, and how, unless the columns show that."""
+    """Return why a result is shown or omitted, after the form in which it is shown.
+
+    Nothing is said of the usual cases: complete results, and selected ones.
+    """
     parts = [row["display"]] if row["display"] not in ("complete", "omitted") else []
     if row["reason"] != "selected":
         parts.append(row["reason"] + remaining_tokens_note(row))
@@ -112,4 +121,5 @@ def _reason(row: Json) -> Text:
 
 
 def _number(value: float | None) -> str:
+    """Return a measure with three decimals; a dash if it is not known."""
     return "–" if value is None else f"{value:.3f}"

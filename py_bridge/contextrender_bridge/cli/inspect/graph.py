@@ -12,6 +12,8 @@ from contextrender_bridge.cli.inspect.common import ServiceClient, add_session_o
 from contextrender_bridge.printing import add_json, print_json, printable
 
 MAX_EDGE_VALUES = 2
+NO_MESSAGE = -1
+"""The source message of a value that comes from a result and not from a message."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,31 +56,32 @@ def as_dot(view: Json) -> str:
 
 
 def _used_results(view: Json) -> Iterator[tuple[int, str]]:
-    """Yield the number and the label of each result that was used."""
+    """Yield the number and the label of each result that is the source of an edge."""
     results = view["results"]
-    for number in sorted(
-        {edge["result"] for edge in view["edges"] if min(edge["source_messages"]) < 0}
-    ):
+    edges = [edge for edge in view["edges"] if NO_MESSAGE in edge["source_messages"]]
+    for number in sorted({edge["result"] for edge in edges}):
         name = results["tools"][results["names"][number]]
         details = f"turn {results['turns'][number]}, {results['tokens'][number]} tokens"
         yield number, f"#{results['positions'][number]} {printable(name, 40)} ({details})"
 
 
 def _edges_by_source(view: Json) -> Iterator[tuple[str, Json]]:
-    """Yield each edge with the node that it starts at.
+    """Yield each edge with the name of the node that it starts at, such as `r3` or `m0`.
 
-    An edge is divided if user or system messages said some of its values before. These values come
-    from the messages.
+    A value comes from a user or system message if one had it before the result. So an edge is
+    divided into one edge from the result and one from each of these messages. The values that the
+    reply only counts are added to the last of them.
     """
     for edge in view["edges"]:
-        values_by_position: dict[int, list[str]] = {}
-        for value, position in zip(edge["values"], edge["source_messages"], strict=True):
-            values_by_position.setdefault(position, []).append(value)
-        hidden_count = edge["count"] - len(edge["values"])
-        *_, last = values_by_position
-        for position, values in values_by_position.items():
-            source = f"r{edge['result']}" if position < 0 else f"m{position}"
-            count = len(values) + hidden_count * (position == last)
+        values_by_message: dict[int, list[str]] = {}
+        for value, message in zip(edge["values"], edge["source_messages"], strict=True):
+            values_by_message.setdefault(message, []).append(value)
+        *_, last_message = values_by_message
+        for message, values in values_by_message.items():
+            source = f"r{edge['result']}" if message == NO_MESSAGE else f"m{message}"
+            count = len(values)
+            if message == last_message:
+                count += edge["count"] - len(edge["values"])
             yield source, {**edge, "values": values, "count": count}
 
 
@@ -90,11 +93,15 @@ def _values(edge: Json) -> str:
 
 
 def _quoted(text: str) -> str:
+    """Return a text as a string of Graphviz' language."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _only_tool(view: Json, tool: str | None) -> Json:
-    """Return the view with only one tool's results. Raise CommandError if it has no result."""
+    """Return the view with only the edges from one tool's results, and with their other ends.
+
+    Raise CommandError if the tool has no result. If `tool` is None, return the view unchanged.
+    """
     if tool is None:
         return view
     results = view["results"]

@@ -41,14 +41,15 @@ def run(args: argparse.Namespace) -> int:
 
 def draw(report: Json) -> RenderableType:
     """Return the summary and a table with the means of both groups."""
-    title = "mean per session"
-    heads = (f"rendered ({report['rendered']})", f"full ({report['holdout']})", "ratio", "95%")
-    table = new_table(title, *heads, text_columns=(title,))
+    label_title = "mean per session"
+    titles = (f"rendered ({report['rendered']})", f"full ({report['holdout']})", "ratio", "95%")
+    table = new_table(label_title, *titles, text_columns=(label_title,))
     for row in report["measures"]:
-        span = "–" if row["low"] is None else f"{row['low']:.2f} to {row['high']:.2f}"
-        ratio = "–" if row["ratio"] is None else f"{row['ratio']:.2f}"
+        label = MEASURE_LABELS[row["measure"]]
         means = [f"{row[name]:,.1f}" for name in ("rendered", "holdout")]
-        table.add_row(MEASURE_LABELS[row["measure"]], *means, ratio, span)
+        ratio = "–" if row["ratio"] is None else f"{row['ratio']:.2f}"
+        interval = "–" if row["low"] is None else f"{row['low']:.2f} to {row['high']:.2f}"
+        table.add_row(label, *means, ratio, interval)
     without_usage = (
         f"{report['sessions_without_usage']} sessions have no usage, or were only observed."
     )

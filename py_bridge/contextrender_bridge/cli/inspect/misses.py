@@ -41,8 +41,8 @@ def run(args: argparse.Namespace) -> int:
 def draw(view: Json, session: str, totals: Json | None) -> RenderableType:
     """Return a headline, and a table of the results whose used values were not in the prompt.
 
-    If `totals` is None, the headline does not have the share of steps. Misses of names of tools or
-    fields alone are only counted.
+    If `totals` is None, the headline does not have the share of steps. If the missing values of a
+    result are only names of tools or fields, the result is only counted.
     """
     misses = [miss for miss in view["misses"] if not miss["names_only"]]
     names_only_count = len(view["misses"]) - len(misses)
@@ -71,12 +71,13 @@ def _missing_values(miss: Json) -> str:
     The notes are that the agent repeated the tool call, and that user or system messages had said
     every value before.
     """
-    values = ", ".join(miss["values"][:MAX_VALUES])
-    if len(miss["values"]) > MAX_VALUES:
-        values += f" and {len(miss['values']) - MAX_VALUES} more"
     parts = ["called again"] if miss["repeated"] else []
-    if values:
+    if miss["values"]:
+        values = ", ".join(miss["values"][:MAX_VALUES])
+        if (hidden_count := len(miss["values"]) - MAX_VALUES) > 0:
+            values += f" and {hidden_count} more"
         parts.append(values)
-    if values and min(miss["source_messages"]) >= 0:
-        parts.append("said by the user")
+        # The position of the message that said a value before is negative if there is none.
+        if min(miss["source_messages"]) >= 0:
+            parts.append("said by the user")
     return "; ".join(parts)

@@ -46,9 +46,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _head(result: Json) -> str:
+    """Return a line that names a result: its position, its call and its tokens."""
     call = printable(f"{result['name']} {result['arguments']}", 100)
-    newer = result["superseded_by"]
-    note = "" if newer is None else f", superseded by #{newer}"
+    newer_result = result["superseded_by"]
+    note = "" if newer_result is None else f", superseded by #{newer_result}"
     return f"#{result['position']} {call} ({result['tokens']} tokens{note})"
 
 

@@ -37,7 +37,7 @@ HEADS = (
     "all values",
 )
 WEIGHTS = (0, 6, 4, 5, 9, 8, 3, 7, 2, 10)
-"""The widths for `fit_table`: of the groups' names, then of each column of `HEADS`."""
+"""The weights for `fit_table`: of the groups' names, then of each column of `HEADS`."""
 GROUPS = ("day", "model", "client", "policy", "delivery")
 SUMMED_COUNTS = (
     "calls",
@@ -105,15 +105,15 @@ def group_columns(text: str) -> list[str]:
 
 
 def as_day(text: str) -> str:
-    """Return the day (UTC) of "today", "yesterday" or an ISO date in ISO format; "" for "".
+    """Return the day (UTC) that a text names, as in 2026-01-31; an empty text is returned as it is.
 
-    Raise CommandError for any other text.
+    The text is "today", "yesterday" or a date in ISO format. Raise CommandError for any other text.
     """
     year, month, day, *_ = time.gmtime()
     today = date(year, month, day)
-    days = {"": "", "today": today.isoformat(), "yesterday": (today - DAY).isoformat()}
-    if text in days:
-        return days[text]
+    named_days = {"": "", "today": today.isoformat(), "yesterday": (today - DAY).isoformat()}
+    if text in named_days:
+        return named_days[text]
     try:
         return date.fromisoformat(text).isoformat()
     except ValueError:
@@ -123,32 +123,35 @@ def as_day(text: str) -> str:
 
 
 def group_rows(rows: Sequence[Json], by: Sequence[str]) -> dict[str, Json]:
-    """Return the sums of the rows, grouped by the columns `by`.
+    """Return the sums of the rows, grouped by the columns `by`. A key has their values.
 
     `calls_without_price` counts the calls whose models have no price. The dollars do not include
     these calls.
     """
-    totals: dict[str, Json] = {}
+    sums_by_group: dict[str, Json] = {}
     for row in rows:
         group = " ".join(str(row[column]) or "–" for column in by)
         zeros = dict.fromkeys((*SUMMED_COUNTS, *SUMMED_COSTS, "calls_without_price"), 0)
-        total = totals.setdefault(group, zeros)
+        sums = sums_by_group.setdefault(group, zeros)
         for field in SUMMED_COUNTS:
-            total[field] += row[field]
+            sums[field] += row[field]
         for field in SUMMED_COSTS:
-            total[field] += row[field] or 0
+            sums[field] += row[field] or 0
         if row["cost"] is None:
-            total["calls_without_price"] += row["calls"]
-    return totals
+            sums["calls_without_price"] += row["calls"]
+    return sums_by_group
 
 
 def draw(view: Json, by: Sequence[str]) -> RenderableType:
-    """Return the table, grouped by some of `GROUPS`. Losses are red."""
+    """Return a table with a row per group and a row for all, and notes on it. Losses are red.
+
+    Rows are grouped by the columns `by`, which are some of `GROUPS`.
+    """
     if not view["rows"]:
         return Text("no call has been counted yet")
     groups = group_rows(view["rows"], by)
-    overall = group_rows([{**row, "all": "all"} for row in view["rows"]], ["all"])["all"]
-    cells = [_cells(group, total) for group, total in (*groups.items(), ("all", overall))]
+    (overall,) = group_rows(view["rows"], []).values()
+    cells = [_cells(name, total) for name, total in (*groups.items(), ("all", overall))]
     group_title = ", ".join("day (UTC)" if column == "day" else column for column in by)
     table = fit_table((group_title, *HEADS), cells, WEIGHTS, Console().width)
     notes = _notes(view, calls_without_price=overall["calls_without_price"])
@@ -165,16 +168,15 @@ def _notes(view: Json, calls_without_price: int) -> str:
         notes += "`contextrender price`. "
     price_sources = {row["model"]: row["price_source"] for row in view["rows"]}
     for model, source in price_sources.items():
-        notes += f"{model} is priced as {source}. " if source else ""
+        if source:
+            notes += f"{model} is priced as {source}. "
     return notes
 
 
 def _cells(name: str, total: Json) -> list[Text]:
-    """Return a row of the table: a group's name, then a cell for each of `HEADS`.
-
-    `full_capped` counts at most the model's window for each full history, because a longer prompt
-    could not have been sent.
-    """
+    """Return a row of the table: a group's name, then a cell for each of `HEADS`."""
+    # `full_capped` counts at most the model's window for each full history, because a longer prompt
+    # could not have been sent.
     saved_tokens = total["full_capped"] - total["prompt"]
     share = saved_tokens / total["full_capped"] if total["full_capped"] else 0.0
     has_price = total["calls_without_price"] < total["calls"]

@@ -89,7 +89,8 @@ def draw(view: Json) -> RenderableType:
 
 def _text(match: Json) -> Text:
     """Return the first match in a text, with the text around it and the number of other matches."""
-    more_note = f" (and {match['count'] - 1} more)" if match["count"] > 1 else ""
+    other_count = match["count"] - 1
+    more_note = f" (and {other_count} more)" if other_count else ""
     return Text.assemble(
         _part(match["text_before"][-CONTEXT_CHARS:]),
         _part(match["match"], "bold"),
@@ -101,7 +102,7 @@ def _text(match: Json) -> Text:
 def _part(text: str, style: str = "") -> Text:
     """Return a part of a line. White space at each end becomes one space.
 
-    It is added here, because `agent_text` removes white space at the ends.
+    The space is added here, because `agent_text` removes white space at the ends.
     """
     start = " " if text[:1].isspace() else ""
     end = " " if text[-1:].isspace() and text.strip() else ""

@@ -29,7 +29,7 @@ HEADS = (
     *("saved", "cost", "all values", "model", "tools", "last"),
 )
 WEIGHTS = (0, 0, 8, 2, 5, 7, 4, 6, 2, 1, 9)
-"""The widths for `fit_table`, one for each column of `HEADS`."""
+"""The weights for `fit_table`, one for each column of `HEADS`."""
 TIME_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 """Seconds in each unit, the largest first."""
 
@@ -93,11 +93,14 @@ def short_names(names: Sequence[str]) -> list[str]:
     """Return the names. Long names are cut to a unique beginning, which commands also accept."""
     result = []
     for name in names:
+        if len(name) <= MAX_NAME_CHARS:
+            result.append(name)
+            continue
         other_names = [other for other in names if other != name]
         size = MIN_NAME_CHARS
         while size < len(name) and any(other.startswith(name[:size]) for other in other_names):
             size += 1
-        result.append(name if len(name) <= MAX_NAME_CHARS else name[:size])
+        result.append(name[:size])
     return result
 
 
@@ -123,7 +126,8 @@ def _cost(totals: Json) -> str:
     """Return the cost of a session. `~` marks an estimate, made without reported usage."""
     if totals["cost"] is None:
         return "–"
-    return f"{'~' if totals['is_estimate'] else ''}${totals['cost']:,.2f}"
+    mark = "~" if totals["is_estimate"] else ""
+    return f"{mark}${totals['cost']:,.2f}"
 
 
 def _age(timestamp: float) -> str:

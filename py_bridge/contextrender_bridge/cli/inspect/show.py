@@ -64,49 +64,58 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the session's newest turns, or with `--turn` one call with its answer."""
-    fields = {"session": args.session, "branch": args.branch}
     with ServiceClient() as service:
         if args.turn is None:
-            if not args.json:
-                # As many turns as fit; a negative start counts from the end.
-                turn_count = max(MIN_TURN_COLUMNS, Console().width - LABEL_WIDTH)
-                fields |= {"start": 1 - turn_count, "limit": turn_count}
-            view = service.pages("timeline", ("turns",), **fields)
-            totals = {} if args.json else service.totals(args.session, args.branch)
-            return print_view(args, view, lambda view: draw(view, args.session, totals))
-        if args.messages is not None or not args.json:
-            window = DEFAULT_MESSAGES if args.messages is None else args.messages or None
-            fields |= {"window": window, "rows": 0}
-        view = service.ask("get_call", turn=args.turn, **fields)
-        if args.json:
-            return print_json(view)
-        answer = _answer(service, view, args)
-        page = {"session": args.session, "branch": args.branch, "start": args.turn, "limit": 1}
-        (turn,) = service.ask("timeline", **page)["turns"]
+            return _show_session(service, args)
+        return _show_call(service, args)
+
+
+def _show_session(service: ServiceClient, args: argparse.Namespace) -> int:
+    """Print the timeline of the newest turns, as many as fit. With --json, print all turns."""
+    fields = {"session": args.session, "branch": args.branch}
+    if args.json:
+        return print_json(service.pages("timeline", ("turns",), **fields))
+    turn_count = max(MIN_TURN_COLUMNS, Console().width - LABEL_WIDTH)
+    start = 1 - turn_count  # zero and negative numbers count from the end
+    view = service.pages("timeline", ("turns",), start=start, limit=turn_count, **fields)
+    totals = service.totals(args.session, args.branch)
+    return print_view(args, view, lambda view: draw(view, args.session, totals))
+
+
+def _show_call(service: ServiceClient, args: argparse.Namespace) -> int:
+    """Print one call with its answer."""
+    place = {"session": args.session, "branch": args.branch}
+    window_fields: Json = {}
+    if args.messages is not None or not args.json:
+        window = DEFAULT_MESSAGES if args.messages is None else args.messages
+        all_messages = None
+        window_fields = {"window": window or all_messages, "rows": 0}
+    view = service.ask("get_call", turn=args.turn, **window_fields, **place)
+    if args.json:
+        return print_json(view)
+    answer = _answer(service, view["history_messages"], place)
+    (turn,) = service.ask("timeline", start=args.turn, limit=1, **place)["turns"]
     provider = provider_line(turn, view["price"])
     return print_view(args, view, lambda view: draw_call(view, args.session, answer, provider))
 
 
-def _answer(service: ServiceClient, view: Json, args: argparse.Namespace) -> Json | None:
-    """Return the message that answered a call, or None if it is not recorded yet."""
-    fields = {"session": args.session, "branch": args.branch, "position": view["history_messages"]}
+def _answer(service: ServiceClient, position: int, place: Json) -> Json | None:
+    """Return the message that answered a call, or None if it is not recorded yet.
+
+    The answer's `position` is the number of messages before it.
+    """
     try:
-        return service.ask("read_message", characters=ANSWER_CHARS, **fields)
+        return service.ask("read_message", characters=ANSWER_CHARS, position=position, **place)
     except NotFound:
         return None
 
 
 def draw(view: Json, session: str, totals: Json) -> RenderableType:
-    """Return the timeline: a column for each of the newest turns, as many as fit.
+    """Return the timeline: a headline, a legend of the marks, and a line for each listed result.
 
-    A legend explains the marks. Each listed result has a line with a mark for each turn.
+    A line has a mark for each of the newest turns, as many as fit.
     """
-    names = [printable(name) for name in view["results"]["tools"]]
-    longest_name = max(map(len, names), default=0)
-    width = Console().width - LABEL_WIDTH
-    # To show more turns, long names are cut, but not below a minimum.
-    name_width = max(MIN_NAME_WIDTH, min(longest_name, width - MIN_TURN_COLUMNS))
-    turn_columns = max(MIN_TURN_COLUMNS, width - name_width)
+    name_width, turn_columns = _column_widths(view["results"]["tools"])
     turns = view["turns"][-turn_columns:]
     head = Text.assemble(
         agent_text(session, "bold"),
@@ -129,6 +138,17 @@ def draw(view: Json, session: str, totals: Json) -> RenderableType:
     return Group(head, legend, *lines)
 
 
+def _column_widths(tools: list[str]) -> tuple[int, int]:
+    """Return the width of the tools' names, and the number of turns that fit beside them.
+
+    Long names are cut to show `MIN_TURN_COLUMNS` turns, but not below `MIN_NAME_WIDTH`.
+    """
+    longest_name = max((len(printable(tool)) for tool in tools), default=0)
+    width = Console().width - LABEL_WIDTH
+    name_width = max(MIN_NAME_WIDTH, min(longest_name, width - MIN_TURN_COLUMNS))
+    return name_width, max(MIN_TURN_COLUMNS, width - name_width)
+
+
 def _budget(view: Json) -> str:
     """Return the session's budget, as a phrase before "tokens".
 
@@ -140,26 +160,26 @@ def _budget(view: Json) -> str:
 
 
 def _listed_results(results: Json, turns: list[Json]) -> tuple[list[int], int]:
-    """Return the numbers of the results to list, and how many are not listed.
+    """Return the numbers of the results to list, and how many of the others are not listed.
 
-    Results that came after the last turn are never listed. If there are many, results that none of
-    the turns showed, used or missed are not listed.
+    Results that came after the last turn are neither listed nor counted. If there are more than
+    `MAX_LINES` results, only those are listed that one of the turns showed, used or missed.
     """
-    all_results = range(min(turns[-1]["results"], len(results["positions"])))
-    if len(all_results) <= MAX_LINES:
-        return list(all_results), 0
+    results_of_turns = range(min(turns[-1]["results"], len(results["positions"])))
+    if len(results_of_turns) <= MAX_LINES:
+        return list(results_of_turns), 0
     relevant: set[int] = set()
     for turn in turns:
-        for first, length in (*_runs(turn["complete"]), *_runs(turn["substitutes"])):
+        for first, length in (*_ranges(turn["complete"]), *_ranges(turn["substitutes"])):
             relevant.update(range(first, first + length))
         relevant.update(turn["uses"], turn["misses"])
-    listed_results = sorted(relevant.intersection(all_results))
-    return listed_results, len(all_results) - len(listed_results)
+    listed_results = sorted(relevant.intersection(results_of_turns))
+    return listed_results, len(results_of_turns) - len(listed_results)
 
 
-def _runs(flat_runs: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first number and the length of each run. `flat_runs` has them in turn."""
-    return zip(flat_runs[::2], flat_runs[1::2], strict=True)
+def _ranges(flat_ranges: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield the first number and the length of each range, as (3, 2) and (9, 1) of [3, 2, 9, 1]."""
+    return zip(flat_ranges[::2], flat_ranges[1::2], strict=True)
 
 
 def _line(results: Json, turns: list[Json], number: int, name_width: int) -> Text:
@@ -174,19 +194,27 @@ def _line(results: Json, turns: list[Json], number: int, name_width: int) -> Tex
         if number >= turn["results"]:  # the result came later
             line.append(" ")
             continue
-        mark = MARK_COMPLETE if _is_in_runs(turn["complete"], number) else MARK_OMITTED
-        if _is_in_runs(turn["substitutes"], number):
-            mark = MARK_EXCERPT
-        if number in turn["misses"]:
-            mark = MARK_MISSED
-        elif number in turn["uses"]:
-            # A result that was used while it was omitted had its values visible elsewhere.
-            mark = MARK_VISIBLE if mark == MARK_OMITTED else MARK_USED
+        mark = _mark(turn, number)
         line.append(mark, STYLES[mark])
     return line
 
 
-def _is_in_runs(flat_runs: list[int], number: int) -> bool:
-    # Only the last run that begins at or before the number can contain it.
-    run = bisect_right(flat_runs[::2], number) - 1
-    return run >= 0 and number < flat_runs[2 * run] + flat_runs[2 * run + 1]
+def _mark(turn: Json, number: int) -> str:
+    """Return the mark of a result at a turn: how it was used, or otherwise how it was shown."""
+    is_complete = _is_in_ranges(turn["complete"], number)
+    is_excerpt = _is_in_ranges(turn["substitutes"], number)
+    if number in turn["misses"]:
+        return MARK_MISSED
+    if number in turn["uses"]:
+        # If the result was omitted, the used values were visible elsewhere.
+        return MARK_USED if is_complete or is_excerpt else MARK_VISIBLE
+    if is_excerpt:
+        return MARK_EXCERPT
+    return MARK_COMPLETE if is_complete else MARK_OMITTED
+
+
+def _is_in_ranges(flat_ranges: list[int], number: int) -> bool:
+    """Return whether a number is in one of the ranges, which have the form that `_ranges` reads."""
+    # Only the last range that begins at or before the number can contain it.
+    index = bisect_right(flat_ranges[::2], number) - 1
+    return index >= 0 and number < flat_ranges[2 * index] + flat_ranges[2 * index + 1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from contextrender_bridge.base.prices import Price
@@ -12,13 +13,16 @@ from contextrender_bridge.cli.inspect.common import agent_text, new_table
 from contextrender_bridge.printing import printable
 
 MARK_COMPLETE, MARK_EXCERPT, MARK_OMITTED = "█", "▒", "·"
+MARK_BY_DISPLAY = {"complete": MARK_COMPLETE, "omitted": MARK_OMITTED}
+"""The marks of messages by the form in which they are shown; `MARK_EXCERPT` is for all others."""
 ERROR_STATUS = 400
 
 
 def provider_line(turn: Json, price: Json | None) -> str:
-    """Return the usage, cost, times and error that a call's provider reported; empty if none.
+    """Return a line with the usage, cost, times and error that a call's provider reported.
 
-    `price` has dollars per token, None if the model has no price.
+    It is empty if the provider reported nothing. `price` has dollars per token; it is None if the
+    model has no price.
     """
     facts: list[str] = []
     if turn["usage"]:
@@ -40,8 +44,7 @@ def provider_line(turn: Json, price: Json | None) -> str:
 def draw_call(view: Json, session: str, answer: Json | None, provider: str = "") -> RenderableType:
     """Return a call's budget, its messages with how each was shown, and its answer.
 
-    A row stands for messages between two listed messages. `answer` is None if the call has none,
-    `provider` is the line of `provider_line`.
+    `answer` is None if the call has none. `provider` is the line of `provider_line`.
     """
     call = view["explain"]
     head = Text.assemble(
@@ -50,10 +53,17 @@ def draw_call(view: Json, session: str, answer: Json | None, provider: str = "")
         f" tokens ({call['tokens_before']} in all), {call['policy']}",
     )
     head.append(f"\n{printable(provider)}" if provider else "", "dim")
+    warnings = [agent_text(warning, "yellow") for warning in call["warnings"]]
+    answer_lines = draw_answer(answer) if answer else []
+    return Group(head, *warnings, _messages_table(view["messages"]), *answer_lines)
+
+
+def _messages_table(messages: list[Json]) -> Table:
+    """Return a table with a row for each message, and for each gap between two messages."""
     table = new_table("#", "turn", "tokens", "", text_columns=("",))
     table.add_column("message", ratio=1)
     next_position = 0
-    for message in view["messages"]:
+    for message in messages:
         position, calls = message["position"], message["calls"]
         if position > next_position:
             table.add_row("", "", "", "…", f"{position - next_position:,} earlier", style="dim")
@@ -66,7 +76,7 @@ def draw_call(view: Json, session: str, answer: Json | None, provider: str = "")
             str(position),
             str(message["turn"]),
             str(message["tokens"] + sum(tool_call["tokens"] for tool_call in calls)),
-            Text({"complete": MARK_COMPLETE, "omitted": MARK_OMITTED}.get(display, MARK_EXCERPT)),
+            MARK_BY_DISPLAY.get(display, MARK_EXCERPT),
             Text.assemble(
                 agent_text(message["name"] or message["role"], "bold"),
                 " ",
@@ -74,17 +84,16 @@ def draw_call(view: Json, session: str, answer: Json | None, provider: str = "")
             ),
             style="dim" if display == "omitted" else "",
         )
-    warnings = [agent_text(warning, "yellow") for warning in call["warnings"]]
-    return Group(head, *warnings, table, *(draw_answer(answer) if answer else ()))
+    return table
 
 
 def draw_answer(answer: Json) -> list[RenderableType]:
     """Return the answer's text and calls."""
     lines: list[RenderableType] = [Text(f"\nanswer, message {answer['position']}:", "bold")]
     if answer["text"]:
-        hidden_count = answer["length"] - len(answer["text"])
         lines.append(agent_text(answer["text"]))
-        lines += [Text(f"… {hidden_count:,} more characters", "dim")] if hidden_count > 0 else []
+        if (hidden_count := answer["length"] - len(answer["text"])) > 0:
+            lines.append(Text(f"… {hidden_count:,} more characters", "dim"))
     for call in answer["calls"]:
         name = agent_text(call["name"], "bold")
         lines.append(Text.assemble(("→ ", "dim"), name, " ", agent_text(call["arguments"])))

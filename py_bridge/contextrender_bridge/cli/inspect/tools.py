@@ -21,7 +21,7 @@ from contextrender_bridge.printing import add_json
 DEFAULT_SESSIONS = 20
 HEADS = ("tool", "results", "tokens", "never used", "dollars", "declared", "its dollars")
 WEIGHTS = (0, 4, 6, 5, 7, 2, 3)
-"""The widths for `fit_table`, one for each column of `HEADS`."""
+"""The weights for `fit_table`, one for each column of `HEADS`."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

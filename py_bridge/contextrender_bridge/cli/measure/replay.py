@@ -87,8 +87,8 @@ def run(args: argparse.Namespace) -> int:
 def replay_and_print(args: argparse.Namespace) -> Report:
     """Replay the runs, print the tables, write the figures for --json, and return the report.
 
-    The cases are those of --policy and --budget, and those that only --compare names. If agents
-    compacted some of the runs, the report says what these compactions lost.
+    --policy and --budget name the cases, and --compare may add others. If agents compacted some of
+    the runs, the report has what these compactions lost.
     """
     requested_cases = cases_of(args.policy, args.budget)
     budgets = list(dict.fromkeys(case.budget for case in requested_cases))
@@ -96,11 +96,13 @@ def replay_and_print(args: argparse.Namespace) -> Report:
     cases = list(dict.fromkeys([*requested_cases, *chain.from_iterable(pairs)]))
     runs = read_transcripts(args.files, args.limit)
     scores = replay_runs(runs, cases, args.workers, closed_loop=args.closed_loop)
+
     bootstrap = Bootstrap(scores)
     billing_rule = pricing_rule_of(run.model for run in runs)
     figures_by_case = [(case, bootstrap.estimates(index)) for index, case in enumerate(cases)]
     lengths = run_lengths(scores, billing_rule)
     verdict = verdict_on(figures_by_case, billing_rule, bootstrap.tasks, lengths)
+
     has_compactions = any(run.continues for run in runs)
     compaction_score = measure_runs(runs, args.workers) if has_compactions else None
     report = Report(

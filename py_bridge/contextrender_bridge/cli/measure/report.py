@@ -70,28 +70,28 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _default_pairs(policies: str) -> list[list[str]]:
-    """Return our own policies paired with the paper's, as far as --policy names both."""
+    """Return each of our own policies paired with the paper's, if --policy names both."""
     names = {case.policy for case in cases_of(policies, BUDGETS)}
     return [[name, PAPER_POLICY] for name in OWN_POLICIES if {name, PAPER_POLICY} <= names]
 
 
 def compare_methods(args: argparse.Namespace) -> int:
-    """Measure the contexts that methods make at an agent's compactions, and print the table.
+    """Measure the contexts that methods make at an agent's compactions, and print a table.
 
-    A sentence below it says how much each compaction frees if a method compacts again and again.
+    Below the table, print how much each compaction frees if ContextRender compacts repeatedly.
     """
     out = make_folder(args.out)
     runs = read_transcripts(args.files, args.limit)
     scores = score_runs(runs, args.workers)
     if not scores:
         raise CommandError("no step in these runs uses a value from before a compaction.")
-    repeated = repeat_in_runs(runs, args.workers)
+    sessions = repeat_in_runs(runs, args.workers)
     figures = {
         "scores": list(map(asdict, scores)),
-        "repeated": [list(map(asdict, session)) for session in repeated],
+        "repeated": [list(map(asdict, compactions)) for compactions in sessions],
     }
     write(json.dumps(figures, indent=1) + "\n", out / "compactions.json")
-    console().print(method_table(scores), repeated_sentence(repeated), sep="\n", markup=False)
+    console().print(method_table(scores), repeated_sentence(sessions), sep="\n", markup=False)
     return 0
 
 
