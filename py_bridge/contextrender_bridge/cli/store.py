@@ -58,7 +58,7 @@ class Restore:
 
         data = args.data or data_dir()
         database = current_settings().database
-        # Without a database in the settings, the backup is restored into the data folder alone.
+        # Without a database in the settings, the rows are restored into the data folder, too.
         opened_store = closing(open_named(database, new=True)) if database else nullcontext()
         with opened_store as store:
             if store is not None and not is_empty(store):
