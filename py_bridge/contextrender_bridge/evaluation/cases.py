@@ -1,6 +1,6 @@
 """The cases of a replay. A case is a policy with its parameters and a budget."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from contextrender_bridge.base.errors import CommandError, InvalidRequest
@@ -11,10 +11,10 @@ from contextrender_bridge.evaluation.baselines import BASELINES, new_summaries
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A policy with a budget.
+    """A policy with its parameters and a budget.
 
-    With `agent_defaults`, a prompt has the newest results under any policy, as prompts that the
-    clients and the proxy request have.
+    With `agent_defaults`, a prompt has the newest results under any policy. The clients and the
+    proxy request such prompts. `label` is the policy as it was named with parameters, or empty.
     """
 
     policy: str
@@ -64,28 +64,35 @@ def cases_of(policies: str, budgets: str) -> list[Case]:
 
 
 def cases_named(spec: str, budgets: Sequence[int]) -> list[Case]:
-    """Return the cases of one policy, with the budgets that `spec` names or else with `budgets`.
+    """Return the cases of one policy, such as `prune:weight_recency=2:agent_defaults=1@6000,auto`.
 
-    Raise CommandError if the policy or a parameter is unknown, and if the policy needs a model but
-    none is set.
+    The parts after the first colon are parameters, and those after `@` are budgets. If `spec` has
+    no budget, `budgets` are used. Raise CommandError if the policy or a parameter is unknown, or if
+    the policy needs a model but none is set.
     """
-    label, _, own_budget = spec.partition("@")
-    policy, *settings = label.split(":")
+    named_policy, _, own_budgets = spec.partition("@")
+    policy, *settings = named_policy.split(":")
     try:
-        # Both raise InvalidRequest: for an unknown policy, and for a baseline without its model.
-        _ = new_summaries(policy) if policy in BASELINES else policy_named(policy)
-        values = dict(_values(settings))
+        _check_policy(policy)
+        values = _values(settings)
         agent_defaults = bool(values.pop("agent_defaults", False))
         parameters = Parameters().updated(values)
     except InvalidRequest as problem:
         raise CommandError(f"{problem.message}.") from None
-    sizes = _budgets(own_budget) if own_budget else budgets
-    return [
-        Case(policy, size, parameters, label if settings else "", agent_defaults) for size in sizes
-    ]
+    label = named_policy if settings else ""
+    sizes = _budgets(own_budgets) if own_budgets else budgets
+    return [Case(policy, size, parameters, label, agent_defaults) for size in sizes]
 
 
-def _values(settings: Sequence[str]) -> Mapping[str, float]:
+def _check_policy(policy: str) -> None:
+    """Raise InvalidRequest if the policy is unknown, or if it is a baseline without its model."""
+    if policy in BASELINES:
+        new_summaries(policy)
+    else:
+        policy_named(policy)
+
+
+def _values(settings: Sequence[str]) -> dict[str, float]:
     """Return the values of settings such as `reuse_rate=2`, by name.
 
     Raise CommandError if one is not a name and a number.

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from contextrender_bridge.base.model_table import window_of
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.engine.call.render_call import assemble, render_call
+from contextrender_bridge.engine.call.render_call import RenderedCall, assemble, render_call
 from contextrender_bridge.engine.history.growable_arrays import Vectors, VectorTable
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.models.embeddings import Embedder, RememberingEmbedder
@@ -39,22 +39,22 @@ def replay_run(
     """Render and score the history before every assistant message under every case.
 
     `on_prompt` is called with every prompt. With `closed_loop` every case is replayed once more,
-    with an agent that fetches missing results again. All cases share one history, so messages are
-    recorded once. Each case has its own vectors and summaries, so that its cost for them does not
-    depend on the other cases.
+    with an agent that fetches missing results again.
     """
     timed_embedder = _TimedEmbedder(embedder)
     counter = counter_for(run.model or None)
     prompts = Prompts(counter, run.tools)
+    # All cases share one history, so messages are recorded once. Each renderer has its own vectors
+    # and summaries, so that a case's cost for them does not depend on the other cases.
     history = History()
     scorers = [Scorer(run, case, prompts) for case in cases]
     renderers = [Renderer(case, run.model, timed_embedder, history) for case in cases]
-    recording = 0.0
+    recording_seconds = 0.0
     for turn in turns_of(run):
         start = time.perf_counter()
         new_messages = slice(len(history), turn.position)
         history.extend(run.messages[new_messages], counter, run.times[new_messages])
-        recording += time.perf_counter() - start
+        recording_seconds += time.perf_counter() - start
         for scorer, render in zip(scorers, renderers, strict=True):
             let_requests_run()  # a worker process counts its progress by these calls
             # No times, because the shared history has them already.
@@ -63,10 +63,11 @@ def replay_run(
             if on_prompt is not None:
                 on_prompt(scorer.score.case, turn, prompt)
     score = score_of(run, [scorer.score for scorer in scorers], prompts)
-    for scored in score.cases if closed_loop else ():
-        render = Renderer(scored.case, run.model, timed_embedder)
-        scored.loop = replay_in_closed_loop(run, render, prompts)
-    score.recording, score.embedding = recording, timed_embedder.seconds
+    if closed_loop:
+        for case_score in score.cases:
+            render = Renderer(case_score.case, run.model, timed_embedder)
+            case_score.loop = replay_in_closed_loop(run, render, prompts)
+    score.recording, score.embedding = recording_seconds, timed_embedder.seconds
     return score
 
 
@@ -95,21 +96,44 @@ class Renderer:
         """Return the prompt of the next call, whose history is all of `messages`.
 
         Messages that the history does not have yet are recorded with their Unix seconds in `times`.
-        The call continues the previous call's selection. The prompt's `seconds` do not include
-        embedding.
+        The prompt's `seconds` do not include embedding.
         """
-        history, embedder, case = self._history, self._embedder, self._case
+        history = self._history
         new_messages = slice(len(history), None)
         history.extend(messages[new_messages], self._counter, times[new_messages])
-        history.vectors = self._vectors
+
+        start, embedding_before = time.perf_counter(), self._embedder.seconds
+        rendered = self._render(messages)
+        prompt_messages = [assemble(messages[item.message], item) for item in rendered.items]
+        embedding_seconds = self._embedder.seconds - embedding_before
+        seconds = time.perf_counter() - start - embedding_seconds
+
+        positions = [item.message for item in rendered.items]
+        return Prompt(
+            tokens_full=rendered.tokens_before,
+            tokens_rendered=rendered.tokens_after,
+            tokens_unbudgeted=rendered.view.unbudgeted_tokens,
+            complete=frozenset(rendered.complete),
+            messages=prompt_messages,
+            usage=rendered.usage,
+            has_warning=bool(rendered.warnings),
+            seconds=seconds,
+            visible=frozenset(position for position in positions if history.is_result(position)),
+            positions=positions,
+            budget=rendered.budget,
+        )
+
+    def _render(self, messages: Sequence[Json]) -> RenderedCall:
+        """Render the history, which has these messages, in continuation of the previous call."""
+        case, embedder = self._case, self._embedder
+        self._history.vectors = self._vectors  # renderers that share the history have their own
         policy = (
             baseline_policy(case.policy, self._summaries, case.agent_defaults)
             if self._summaries
             else policy_named(case.policy)
         )
-        start, embedding_before = time.perf_counter(), embedder.seconds
         rendered = render_call(
-            history,
+            self._history,
             budget=case.budget,
             policy=policy,
             parameters=case.parameters,
@@ -125,22 +149,7 @@ class Renderer:
             usage, warnings = self._summaries.take_usage()
             rendered.summary_usage.append(usage)
             rendered.warnings += warnings
-        prompt_messages = [assemble(messages[item.message], item) for item in rendered.items]
-        embedding_seconds = embedder.seconds - embedding_before
-        positions = [item.message for item in rendered.items]
-        return Prompt(
-            tokens_full=rendered.tokens_before,
-            tokens_rendered=rendered.tokens_after,
-            tokens_unbudgeted=rendered.view.unbudgeted_tokens,
-            complete=frozenset(rendered.complete),
-            messages=prompt_messages,
-            usage=rendered.usage,
-            has_warning=bool(rendered.warnings),
-            seconds=time.perf_counter() - start - embedding_seconds,
-            visible=frozenset(position for position in positions if history.is_result(position)),
-            positions=positions,
-            budget=rendered.budget,
-        )
+        return rendered
 
 
 class _TimedEmbedder(RememberingEmbedder):

@@ -56,13 +56,12 @@ def new_summaries(baseline: str) -> Summaries:
 
 
 def baseline_policy(name: str, summaries: Summaries, agent_defaults: bool = False) -> Policy:
-    """Return the baseline of that name of `BASELINES`, with the summaries of one history.
+    """Return a baseline of `BASELINES` by its name, with the summaries of one history.
 
-    With `agent_defaults`, a newest result that the summary replaces is shown nevertheless.
+    With `agent_defaults`, the newest results are shown even if the summary replaces one of them.
     """
 
     def select(view: PolicyInput) -> Selection:
-        """Return the selection with the latest summary."""
         selection = select_with_summary(view, BASELINES[name], summaries)
         context = next_call(view)
         replaces_newest = any(
@@ -77,7 +76,6 @@ def baseline_policy(name: str, summaries: Summaries, agent_defaults: bool = Fals
 
 
 def _all_messages(view: PolicyInput) -> int:
-    """Return the number of all messages."""
     return len(view.history)
 
 
@@ -86,7 +84,7 @@ LAST_TURN_SHARE: Final = 0.25
 
 
 def _before_last_turn(view: PolicyInput) -> int:
-    """Return the number of messages before the last turn, or of all if that turn is large."""
+    """Return the number of messages before the last turn, or of all if the last turn is large."""
     history = view.history
     last_turn = history.last_assistant
     if last_turn <= 0:
@@ -96,31 +94,33 @@ def _before_last_turn(view: PolicyInput) -> int:
 
 
 SUMMARY_SHARE: Final = 0.2
+"""The largest share of the budget for the summary of `recency_summary`."""
 RECENT_SHARE: Final = 0.5
-"""The share, of the tokens that text and summary leave, for the results of recent turns."""
+"""The share for the results of recent turns, of the tokens that remain beside text and summary."""
 
 
 def _before_recent_turns(view: PolicyInput) -> int:
-    """Return the number of messages before the newest turns whose results together fit a share.
+    """Return the number of messages before the recent turns: the newest whose results fit a share.
 
-    The share is `RECENT_SHARE` of the free tokens. The results of the last turn may take them all.
-    Messages of dropped turns are always among those before.
+    The share is `RECENT_SHARE` of the free tokens. The results of the last turn may take all free
+    tokens. A turn whose text is dropped is never recent, and no turn before it is.
     """
     history, results = view.history, view.history.results
     text = text_within_share(view)
     summary_tokens = int(SUMMARY_SHARE * view.budget) + call_reserve(view)
     free_tokens = view.budget - view.tokens_of(text) - summary_tokens
-    turns = np.array(results.turn, dtype=np.int64)
+    turn_of = np.array(results.turn, dtype=np.int64)
     has_call = np.asarray(results.call_event, dtype=np.int64) != NO_CALL
-    boundary, recent_tokens = len(history), 0
-    for turn in reversed(np.unique(turns[has_call]).tolist()):
-        turn_results = np.flatnonzero(has_call & (turns == turn)).tolist()
+    first_recent_message, recent_tokens = len(history), 0
+    for turn in reversed(np.unique(turn_of[has_call]).tolist()):
+        turn_results = np.flatnonzero(has_call & (turn_of == turn)).tolist()
         recent_tokens += int(view.costs[turn_results].sum())
-        limit = free_tokens if turn == history.assistants else RECENT_SHARE * free_tokens
+        is_last_turn = turn == history.assistants
+        limit = free_tokens if is_last_turn else RECENT_SHARE * free_tokens
         if recent_tokens > limit:
             break
-        boundary = results.call_message[turn_results[0]]
-    return max(boundary, dropped_until(view, text))
+        first_recent_message = results.call_message[turn_results[0]]
+    return max(first_recent_message, dropped_until(view, text))
 
 
 BASELINES: Final[Mapping[str, SummaryMethod]] = {

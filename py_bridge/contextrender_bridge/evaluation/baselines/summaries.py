@@ -41,7 +41,10 @@ def load_guideline(path: str) -> str:
 
 
 def transcript_text(messages: Sequence[Json], start: int) -> str:
-    """Return the messages as one text, each after its position (from `start`) and its role."""
+    """Return messages as one text, such as `[7] user:` and the message's text in the next line.
+
+    The number is the message's position; `start` is the position of the first one.
+    """
     tool_by_call: dict[str, str] = {}
     parts: list[str] = []
     for position, message in enumerate(messages, start):
@@ -80,10 +83,10 @@ class Summary:
 
 
 Write = Callable[[str, str, str, int, str], tuple[str, Usage]]
-"""Returns a summary that continues an earlier one, and its usage.
+"""A function that returns a summary that continues an earlier one, and its usage.
 
-The arguments are the model's name, the transcript's text, the earlier summary, the most tokens, and
-the guideline or an empty text. Raises SummaryFailed.
+Its arguments are the model's name, the transcript's text, the earlier summary, the largest number
+of tokens, and the guideline or an empty text. It raises SummaryFailed.
 """
 
 
@@ -99,7 +102,10 @@ def write_summary(
 
 @dataclass(slots=True)
 class Summaries:
-    """The summaries of one history by one method. `usage` and `warnings` come from model calls."""
+    """The summaries of one history by one method.
+
+    `usage` and `warnings` are of the model calls since the last `take_usage`.
+    """
 
     model: str
     write: Write
@@ -109,22 +115,23 @@ class Summaries:
     warnings: list[str] = field(default_factory=list)
 
     def extend(self, messages: Sequence[Json], limit: int) -> Summary | None:
-        """Write and return a new summary that continues the latest one with the next `messages`.
+        """Write and return a new summary, which also covers the `messages` after the latest one.
 
-        Return None if no summary was written; a failure adds a warning.
+        It has at most `limit` tokens. Return None if no summary was written; a failure adds a
+        warning.
         """
-        start, earlier = (self.latest.covered, self.latest.text) if self.latest else (0, "")
-        new_text = transcript_text(messages, start)
+        latest = self.latest or Summary(0, "")
+        new_text = transcript_text(messages, latest.covered)
         if not new_text:
             return None
         try:
-            text, usage = self.write(self.model, new_text, earlier, limit, self.guideline)
+            text, usage = self.write(self.model, new_text, latest.text, limit, self.guideline)
         except SummaryFailed as failure:
             self.usage = self.usage.plus(failure.usage)
             self.warnings.append(f"the history is not summarised: {failure.message}")
             return None
         self.usage = self.usage.plus(usage)
-        self.latest = Summary(start + len(messages), text)
+        self.latest = Summary(latest.covered + len(messages), text)
         return self.latest
 
     def take_usage(self) -> tuple[Usage, list[str]]:

@@ -52,19 +52,20 @@ def select_with_summary(
 ) -> Selection:
     """Return a selection with the latest summary and all messages after it.
 
-    If that exceeds the budget, write a new summary. If no new one is written or it is too large,
-    return the latest one with the newest results that fit. Without any, select as `prune` does.
+    If these exceed the budget, write a new summary. If no new summary is written or it does not fit
+    either, use the former summary with the newest results that fit. Without any summary, select as
+    `prune` does.
     """
-    limit = int(method.share * view.budget) - HEADER_TOKENS
-    latest = summaries.latest
-    if latest and (selection := _select_beside(view, method, latest)):
+    former = summaries.latest
+    if former and (selection := _select_beside(view, method, former)):
         return selection
-    covered, already_covered = method.boundary(view), latest.covered if latest else 0
+    covered, already_covered = method.boundary(view), former.covered if former else 0
     if covered > already_covered:
-        summary = summaries.extend(view.originals(already_covered, covered), limit)
-        if summary and (selection := _select_beside(view, method, summary)):
+        limit = int(method.share * view.budget) - HEADER_TOKENS
+        new_summary = summaries.extend(view.originals(already_covered, covered), limit)
+        if new_summary and (selection := _select_beside(view, method, new_summary)):
             return selection
-    if latest and (selection := _select_beside(view, method, latest, needs_all=False)):
+    if former and (selection := _select_beside(view, method, former, needs_all=False)):
         return selection
     return prune(view)
 
@@ -79,20 +80,19 @@ def _select_beside(
 ) -> Selection | None:
     """Return a selection with the summary and all results after it, or None if they do not fit.
 
-    Without `needs_all`, results that do not fit are skipped, the newest being selected first.
+    Without `needs_all`, results that do not fit are skipped, and the newest are selected first.
     """
     text = method.text_of(view, summary.covered)
-    if text is None:
-        return None
-    placement = _place_summary(view, text, summary)
+    placement = _place_summary(view, text, summary) if text else None
     if placement is None:
         return None
     remaining_tokens = view.budget - view.tokens_of(placement.text) - placement.cost
     covered_results = view.history.results_before(summary.covered)
     selected: list[int] = []
     for result in reversed(range(covered_results, len(view.costs))):
-        if view.history.results.call_message[result] < summary.covered:
-            continue  # its call is covered, or it has none
+        has_uncovered_call = view.history.results.call_message[result] >= summary.covered
+        if not has_uncovered_call:
+            continue
         if view.costs[result] <= remaining_tokens:
             selected.append(result)
             remaining_tokens -= int(view.costs[result])
@@ -107,9 +107,9 @@ def _select_beside(
 class _Placement:
     """The position of a summary in the prompt: instead of a result, or in a user message.
 
-    Instead of the result `result`, the prompt shows `summary`; `cost` is its tokens with those of
-    the result's call. If a user message has the summary, `text` has that message's substitute, and
-    the other fields are not set.
+    If the prompt shows `summary` instead of the result number `result`, `cost` is the tokens of the
+    summary and of the result's call. If a user message has the summary, `text` has the substitute
+    of this message, and the other fields are not set.
     """
 
     text: TextSelection
@@ -129,8 +129,8 @@ class _Placement:
 def _place_summary(view: PolicyInput, text: TextSelection, summary: Summary) -> _Placement | None:
     """Return the placement of a summary: instead of a covered result, or in a user message.
 
-    The summary replaces the latest result whose call is small, because the call's tokens stay in
-    the prompt. If no call is small, it replaces the result with the smallest one.
+    The call of the replaced result stays in the prompt. So the summary replaces the latest result
+    whose call is small, or, if no call is small, the result with the smallest call.
     """
     results, counter = view.history.results, view.counter
     covered_results = view.history.results_before(summary.covered)
@@ -178,7 +178,7 @@ def _place_in_user_message(
 
 
 def _header(summary: Summary, covered_results: int) -> str:
-    """Return the line before a summary: how much it covers, and how to read that."""
+    """Return the line before a summary: how much it covers, and how to get covered results."""
     return (
         f"[Summary made by a model of the {summary.covered} messages up to here, "
         f"{covered_results} tool results among them; recall gives any of them complete]\n"
@@ -193,9 +193,10 @@ TEXT_SHARE: Final = 0.4
 
 
 def text_after(view: PolicyInput, covered: int) -> TextSelection:
-    """Drop the text of the first `covered` messages, but not the first user message's.
+    """Return a text selection that drops the text of the first `covered` messages.
 
-    That is cut to its share of the budget. Unbudgeted messages stay as they are.
+    The first user message is not dropped, but cut to its share of the budget. Unbudgeted messages
+    stay as they are.
     """
     history = view.history
     first_user, limit = history.first_user, int(TASK_SHARE * view.budget)
@@ -223,7 +224,7 @@ def text_of_all(view: PolicyInput, covered: int) -> TextSelection | None:
 
 
 def dropped_until(view: PolicyInput, text: TextSelection) -> int:
-    """Return the number of messages up to the last one of a dropped turn, results included."""
+    """Return the number of messages up to the last message of a turn whose text is dropped."""
     never_dropped = {*view.unbudgeted, view.history.first_user}
     dropped_messages = (
         position
