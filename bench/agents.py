@@ -30,9 +30,9 @@ CROWD_CALLS = 12_800
 """The number of prepared calls of all agents of a crowd together."""
 
 
-@cache
+@cache  # preparing the calls of 128 agents takes a minute
 def prepared_calls(seed: int, calls: int) -> tuple[Sequence[Json], Sequence[bytes]]:
-    """Return a session's first messages and its calls. Cached, because 128 agents take a minute."""
+    """Return a session's first messages, and the new messages of each call as JSON."""
     sample = Sample(seed)
     first = sample.run(FIRST_RESULTS)
     return first, [json.dumps(sample.turn()).encode() for _ in range(calls)]
@@ -55,7 +55,7 @@ class Wire:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def post(self, walker: str, body: bytes, session: str) -> tuple[int, bytes]:
-        """Return the status and the body of the reply."""
+        """Call a walker with this body. Return the status and the body of the reply."""
         if self._streams is None:
             self._streams = await asyncio.open_connection(self._place.hostname, self._place.port)
         reader, writer = self._streams
@@ -65,9 +65,10 @@ class Wire:
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
             + body
         )
-        head = await reader.readuntil(b"\r\n\r\n")
+        head = await reader.readuntil(b"\r\n\r\n")  # it begins as in `HTTP/1.1 200 OK`
+        status = int(head[9:12])
         length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-        return int(head[9:12]), await reader.readexactly(length)
+        return status, await reader.readexactly(length)
 
     def close(self) -> None:
         if self._streams is not None:
@@ -83,6 +84,7 @@ class Agent:
         self._first_messages, self._turns = prepared_calls(seed, call_count)
         self._next_turn = 0
         self._sessions = 0
+        # The number of recorded messages, and the digest of the last one.
         self._prefix = (0, "")
 
     async def begin(self) -> None:
@@ -95,13 +97,15 @@ class Agent:
         self._remember_prefix(body)
 
     async def call(self, observations: Observations) -> None:
+        """Make the next call, and add its time or its error to the measurements."""
         if self._next_turn == len(self._turns):
             await self.begin()
         offset, prefix = self._prefix
         fields: dict[str, Any] = {"session": self.session, "offset": offset, "prefix": prefix}
         fields |= {"output": "plan", "budget": BUDGET}
-        fields_json = json.dumps(fields)[:-1].encode()
-        body = fields_json + b', "messages": ' + self._turns[self._next_turn] + b"}"
+        # The prepared JSON of the messages is inserted before the closing brace.
+        open_object = json.dumps(fields).removesuffix("}").encode()
+        body = open_object + b', "messages": ' + self._turns[self._next_turn] + b"}"
         started = time.perf_counter()
         status, answer = await self._wire.post("render", body, self.session)
         observations.seconds.append(time.perf_counter() - started)
@@ -151,7 +155,8 @@ class Crowd:
             for n, wire in enumerate(self._wires)
         ]
         self._observations = Observations()
-        self._seconds = self._cpu = self._asking_seconds = 0.0
+        # All seconds, and the processor seconds of the service and of the clients.
+        self._seconds = self._service_cpu = self._client_cpu = 0.0
 
     async def begin(self, warm_up_seconds: float) -> None:
         """Begin the agents' sessions, and let them work for some seconds without counting."""
@@ -160,11 +165,12 @@ class Crowd:
 
     async def work(self, seconds: float) -> None:
         """Let the agents work for some seconds, and add the measurements."""
-        cpu, asking, started = self._service.cpu_seconds(), time.process_time(), time.perf_counter()
+        service_cpu, client_cpu = self._service.cpu_seconds(), time.process_time()
+        started = time.perf_counter()
         await run_agents(self._agents, seconds, self._observations)
         self._seconds += time.perf_counter() - started
-        self._cpu += self._service.cpu_seconds() - cpu
-        self._asking_seconds += time.process_time() - asking
+        self._service_cpu += self._service.cpu_seconds() - service_cpu
+        self._client_cpu += time.process_time() - client_cpu
 
     def figures(self) -> dict[str, Any]:
         """Return the figures of all measurements.
@@ -172,19 +178,20 @@ class Crowd:
         `cpu_ms` is the service's processor time per call; `asking_share` is the clients' share of
         the processor time of both.
         """
-        cuts = statistics.quantiles(self._observations.seconds, n=100, method="inclusive")
+        percentiles = statistics.quantiles(self._observations.seconds, n=100, method="inclusive")
         count = len(self._observations.seconds)
+        total_cpu = self._client_cpu + self._service_cpu
         return {
             "agents": len(self._agents),
             "calls": count,
             "errors": self._observations.errors,
             "calls_per_second": count / self._seconds,
-            "p50_ms": cuts[49] * 1000,
-            "p95_ms": cuts[94] * 1000,
-            "p99_ms": cuts[98] * 1000,
-            "cpu_ms": self._cpu / count * 1000,
-            "asking_share": self._asking_seconds / (self._asking_seconds + self._cpu),
-            "cores_used": (self._asking_seconds + self._cpu) / self._seconds,
+            "p50_ms": percentiles[49] * 1000,
+            "p95_ms": percentiles[94] * 1000,
+            "p99_ms": percentiles[98] * 1000,
+            "cpu_ms": self._service_cpu / count * 1000,
+            "asking_share": self._client_cpu / total_cpu,
+            "cores_used": total_cpu / self._seconds,
         }
 
     def close(self) -> None:
@@ -199,7 +206,8 @@ async def measure_in_turns(
     crowds = [Crowd(service, agents, f"{n}-{agents}") for n, service in enumerate(services)]
     await asyncio.gather(*(crowd.begin(min(2.0, seconds / 4)) for crowd in crowds))
     for turn in range(TURNS):
-        for crowd in crowds[:: 1 if turn % 2 else -1]:
+        # Every second turn begins with the last service.
+        for crowd in crowds if turn % 2 else reversed(crowds):
             await crowd.work(seconds / TURNS)
     for crowd in crowds:
         crowd.close()

@@ -108,9 +108,26 @@ def measure_browser(service: Service, print_time: TimePrinter) -> None:
 
 
 def measure_views(console: Console, print_time: TimePrinter) -> None:
-    page, url = console.page, console.service.server.url
+    """Print how long each view of the session takes, and the list of sessions."""
     console.enter()
-    address = f"{url}/console/#/session/{SESSION}/timeline"
+    turn_count = measure_timeline(console, print_time)
+    measure_calls(console, turn_count, print_time)
+    views = (
+        ("graph: picture", "graph", "canvas[data-drawn]"),
+        ("result: content", "result", ".blocks pre"),
+        ("misses: first ones", "misses", ".misses tbody tr"),
+        ("savings: first charts", "savings", ".savings .chart"),
+    )
+    for label, view, selector in views:
+        print_time(label, milliseconds_of(partial(open_view, console, view, selector)))
+    sessions = f"{console.service.server.url}/console/#/"
+    print_time("sessions", milliseconds_of(lambda: wait(console.page, sessions, "table.sessions")))
+
+
+def measure_timeline(console: Console, print_time: TimePrinter) -> int:
+    """Print the times of the timeline and the memory of its page. Return the number of turns."""
+    page = console.page
+    address = f"{console.service.server.url}/console/#/session/{SESSION}/timeline"
     print_time(
         "timeline: first picture", milliseconds_of(lambda: wait(page, address, ".grid canvas"))
     )
@@ -127,33 +144,23 @@ def measure_views(console: Console, print_time: TimePrinter) -> None:
     gaps: list[float] = page.evaluate(FRAMES)
     print_time("timeline: a frame while scrolling, median", statistics.median(gaps))
     print_time("timeline: a frame while scrolling, worst of 115", max(gaps))
-    last = int(turns.replace(",", ""))
-    for turn, name in ((last, "the newest"), (last // 2, "one in the middle")):
+    return int(turns.replace(",", ""))
+
+
+def measure_calls(console: Console, turn_count: int, print_time: TimePrinter) -> None:
+    """Print the times of the views of two calls, and of the newest one with another budget."""
+    page = console.page
+    for turn, name in ((turn_count, "the newest"), (turn_count // 2, "one in the middle")):
         print_time(f"one call, {name}: picture", milliseconds_of(partial(show_call, console, turn)))
         print_time(
             f"one call, {name}: why, after that", milliseconds_of(lambda: wait_for_reasons(page))
         )
-    half_budget = f"{url}/console/#/session/{SESSION}/call/{last}?budget=3000"
+    newest = f"{console.service.server.url}/console/#/session/{SESSION}/call/{turn_count}"
     print_time(
         "one call: with a budget of 3,000 tokens",
-        milliseconds_of(lambda: wait(page, half_budget, ".verdict:has-text('tokens.')")),
-    )
-    print_time(
-        "graph: picture", milliseconds_of(lambda: open_view(console, "graph", "canvas[data-drawn]"))
-    )
-    print_time(
-        "result: content", milliseconds_of(lambda: open_view(console, "result", ".blocks pre"))
-    )
-    print_time(
-        "misses: first ones",
-        milliseconds_of(lambda: open_view(console, "misses", ".misses tbody tr")),
-    )
-    print_time(
-        "savings: first charts",
-        milliseconds_of(lambda: open_view(console, "savings", ".savings .chart")),
-    )
-    print_time(
-        "sessions", milliseconds_of(lambda: wait(page, f"{url}/console/#/", "table.sessions"))
+        milliseconds_of(
+            lambda: wait(page, f"{newest}?budget=3000", ".verdict:has-text('tokens.')")
+        ),
     )
 
 

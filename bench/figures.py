@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Times:
-    """Seconds taken; `ms` tells them in milliseconds."""
+    """The seconds that measured pieces of work took."""
 
     seconds: list[float] = field(default_factory=list)
 

@@ -39,12 +39,13 @@ class Floors:
         self.arithmetic, self.counting, self.disk = Times(), Times(), Times()
 
     def measure(self, new_messages: list[Json]) -> None:
-        """Measure each step once for the new messages of a render."""
+        """Measure each of the three steps once, as for a render with these new messages."""
         self.arithmetic.measure(self._select)
         self.counting.measure(lambda: sum(map(self._codec.message, new_messages)))
         self.disk.measure(self._write)
 
     def milliseconds(self) -> float:
+        """Return the lower bound: the sum of the median times of the three steps."""
         return (
             self.arithmetic.milliseconds() + self.counting.milliseconds() + self.disk.milliseconds()
         )
@@ -53,18 +54,19 @@ class Floors:
         self._database.close()
 
     def _select(self) -> list[int]:
-        """Scores and greedy selection by the method's formulas, and nothing else."""
+        """Compute the scores and select greedily by the method's formulas, and do nothing else."""
         relevance = np.maximum(self._vectors @ self._vectors[0], 0)
-        useful = np.exp(-0.3 * self._ages) + 1 - np.exp(-0.2 * self._reuse) + relevance
-        redundancy = np.zeros(len(useful))
+        usefulness = np.exp(-0.3 * self._ages) + 1 - np.exp(-0.2 * self._reuse) + relevance
+        redundancy = np.zeros(len(usefulness))
         remaining_tokens, selected = DEFAULT_BUDGET, list[int]()
-        available = self._tokens <= remaining_tokens
-        while available.any():
-            best = int(np.argmax(np.where(available, useful - 0.5 * redundancy, -np.inf)))
+        can_be_selected = self._tokens <= remaining_tokens
+        while can_be_selected.any():
+            scores = np.where(can_be_selected, usefulness - 0.5 * redundancy, -np.inf)
+            best = int(np.argmax(scores))
             selected.append(best)
             remaining_tokens -= int(self._tokens[best])
-            available[best] = False
-            available &= self._tokens <= remaining_tokens
+            can_be_selected[best] = False
+            can_be_selected &= self._tokens <= remaining_tokens
             np.maximum(redundancy, self._vectors @ self._vectors[best], out=redundancy)
         return selected
 

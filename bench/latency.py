@@ -11,6 +11,7 @@ import argparse
 import importlib
 import json
 import logging
+import math
 import os
 import sys
 import tempfile
@@ -48,7 +49,7 @@ class Session:
 
     def __init__(self, post: Post, name: str, seed: int = 0) -> None:
         self.sample = Sample(seed)
-        self._reply: Json = {}
+        self._last_reply: Json = {}
         self._post = post
         self._name = name
 
@@ -57,12 +58,12 @@ class Session:
         self.call("sync", self.sample.run(results), Times())
 
     def call(self, walker: str, new_messages: list[Json], times: Times) -> None:
-        """Send the new messages to `render` or `sync`."""
+        """Send the new messages to `render` or `sync`, and add the time of the call to `times`."""
         fields: Json = {"session": self._name, "messages": new_messages}
-        if self._reply:
-            fields |= {"offset": self._reply["offset"], "prefix": self._reply["digest"]}
+        if self._last_reply:
+            fields |= {"offset": self._last_reply["offset"], "prefix": self._last_reply["digest"]}
         body = times.measure(lambda: self._post(walker, fields))
-        self._reply = json.loads(body)["reports"][0]
+        self._last_reply = json.loads(body)["reports"][0]
 
 
 @contextmanager
@@ -86,32 +87,32 @@ def over_http(service: Service) -> Iterator[Post]:
 
 
 def measure_renders(post: Post, results: int, samples: int, folder: Path) -> Report:
-    """Measure renders of a new call and its result, and the floor between them.
+    """Measure about `samples` renders of a new call and its result, and the floor between them.
 
-    The sessions have about `results` results.
+    Every session has on average `results` results while it is measured.
     """
-    floors, render, repeat = Floors(results, folder), Times(), Times()
+    floors, render_times, repeat_times = Floors(results, folder), Times(), Times()
     disk_bytes = 0
-    steps = min(samples, max(20, 2 * results // 5))
-    for number in range(-(-samples // steps)):
+    renders_per_session = min(samples, max(20, 2 * results // 5))
+    for number in range(math.ceil(samples / renders_per_session)):
         session = Session(post, f"s-{results}-{number}", seed=number)
-        session.fill(max(results - steps // 2, 1))
-        session.call("render", session.sample.turn(), Times())
-        for _ in range(steps):
+        session.fill(max(results - renders_per_session // 2, 1))
+        session.call("render", session.sample.turn(), Times())  # warms up; it is not counted
+        for _ in range(renders_per_session):
             new_messages = session.sample.turn()
             disk_bytes -= bytes_written()
-            session.call("render", new_messages, render)
+            session.call("render", new_messages, render_times)
             disk_bytes += bytes_written()
-            session.call("render", [], repeat)
+            session.call("render", [], repeat_times)
             floors.measure(new_messages)
     floors.close()
     return {
         "results": results,
-        **{f"p{share}": render.milliseconds(share / 100) for share in (50, 95, 99)},
+        **{f"p{share}": render_times.milliseconds(share / 100) for share in (50, 95, 99)},
         "floor": floors.milliseconds(),
-        "repeat": repeat.milliseconds(),
+        "repeat": repeat_times.milliseconds(),
         "disk": floors.disk.milliseconds(),
-        "written_kb": disk_bytes / 1024 / len(render.seconds),
+        "written_kb": disk_bytes / 1024 / len(render_times.seconds),
     }
 
 
@@ -134,6 +135,7 @@ def measure_cold(post: Post) -> float:
 
 
 def measure_all(folder: Path, sizes: tuple[int, ...], samples: int) -> Report:
+    """Measure renders of sessions of each size, in this process and over HTTP."""
     report: Report = {"in process": [], "over HTTP": []}
     with show_progress("Measuring", 2 * len(sizes) + 1) as advance:
         with in_process(folder / "data") as post:
@@ -151,19 +153,17 @@ def measure_all(folder: Path, sizes: tuple[int, ...], samples: int) -> Report:
 
 
 def print_report(report: Report) -> None:
+    """Print a row per place and size, in milliseconds, and then the other figures."""
     columns = ("p50", "p95", "p99", "p99/p50", "floor", "x floor", "nothing new", "synced write")
     print(f"{'ms':<8}{'':<12}" + "".join(f"{name:>13}" for name in columns))
     for place in ("in process", "over HTTP"):
         for row in report[place]:
-            shares = [row["p50"], row["p95"], row["p99"], row["p99"] / row["p50"]]
-            cells_shown = [
-                *shares,
-                row["floor"],
-                row["p50"] / row["floor"],
-                row["repeat"],
-                row["disk"],
+            figures = [
+                *(row["p50"], row["p95"], row["p99"], row["p99"] / row["p50"]),
+                *(row["floor"], row["p50"] / row["floor"]),
+                *(row["repeat"], row["disk"]),
             ]
-            cells = "".join(f"{figure:>13.1f}" for figure in cells_shown)
+            cells = "".join(f"{figure:>13.1f}" for figure in figures)
             print(f"{row['results']:<8,}{place:<12}{cells}")
     kilobytes = ", ".join(f"{row['written_kb']:.0f}" for row in report["in process"])
     print(f"KB written to disk per render, checkpoints included, by size: {kilobytes}")

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from itertools import cycle
 from typing import Any
 
-from bench.agents import Agent, Observations, Wire, measure_in_turns, run_agents
+from bench.agents import FIRST_RESULTS, Agent, Observations, Wire, measure_in_turns, run_agents
 from bench.figures import Goal, print_goals
 from bench.services import Service, running_service
 
@@ -32,44 +32,45 @@ async def measure_console(service: Service, seconds: float) -> dict[str, Any]:
 
     The console shows a long session of another agent, or the agent's own session.
     """
-    watched = Wire(service.url, service.token)
-    long = Agent(watched, "watched", 1)
-    await long.begin()
-    for _ in range(WATCHED - 50):
-        await long.call(Observations())
+    console_wire = Wire(service.url, service.token)
+    other_agent = Agent(console_wire, "watched", 1)
+    await other_agent.begin()
+    for _ in range(WATCHED - FIRST_RESULTS):
+        await other_agent.call(Observations())
     agent = Agent(Wire(service.url, service.token), "beside", 2)
     await agent.begin()
-    times_by_session: dict[Agent | None, list[float]] = {None: [], long: [], agent: []}
+    # By the agent whose session the console shows; None stands for no console.
+    times_by_shown: dict[Agent | None, list[float]] = {None: [], other_agent: [], agent: []}
     reads = 0
 
-    async def read(looked_at: Agent, ended: asyncio.Event) -> None:
+    async def use_console(shown: Agent, ended: asyncio.Event) -> None:
         nonlocal reads
         for look in cycle(LOOKS):
             if ended.is_set():
                 return
-            session = looked_at.session
-            body = json.dumps({"session": session}).encode()
-            status, answer = await watched.post(look, body, session)
+            body = json.dumps({"session": shown.session}).encode()
+            status, answer = await console_wire.post(look, body, shown.session)
             assert status == 200, answer[:200]
             reads += 1
 
     # In turns, so that noise affects all alike.
     for _ in range(4):
-        for looked_at, times in times_by_session.items():
+        for shown, times in times_by_shown.items():
             ended = asyncio.Event()
-            reader = asyncio.create_task(read(looked_at, ended)) if looked_at else None
+            reader = asyncio.create_task(use_console(shown, ended)) if shown else None
             times += (await run_agents([agent], seconds / 8, Observations())).seconds
             ended.set()
             if reader is not None:
                 await reader
     alone, beside, own_median = (
-        statistics.median(times) * 1000 for times in times_by_session.values()
+        statistics.median(times) * 1000 for times in times_by_shown.values()
     )
     medians = {"alone_ms": alone, "beside_ms": beside, "own_ms": own_median}
     return {**medians, "slower": beside / alone, "own_slower": own_median / alone, "reads": reads}
 
 
 async def measure_load(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Measure the load, and then a console that is in use."""
     with running_service(arguments.workers) as service:
         return {
             "load": (await measure_in_turns([service], arguments.agents, arguments.seconds))[0],
@@ -78,7 +79,10 @@ async def measure_load(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def compare_with(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Measure the load with and without a setting of the environment, in turns."""
+    """Measure the load with and without a setting of the environment, in turns.
+
+    `times` has the ratio of each figure without the setting to the figure with it.
+    """
     name, _, value = arguments.against.partition("=")
     with (
         running_service(arguments.workers) as service,

@@ -24,16 +24,19 @@ from contextrender_bridge.evaluation.scores import Prompt, Turn
 
 LIVE = "contextrender_cache_aware:agent_defaults=1@auto"
 PART = re.compile(r"\[(?:Result|Parts of result) (\d+), which left([^\]]*):\]\n")
+"""The line before a restored part: the position of its result, and when the result was dropped."""
 LINE_NUMBER = re.compile(r"\s*\d+(?:→|\t|\| |: )")
 PATCHED_FILE = re.compile(r"\*\*\* (?:Add|Update|Delete) File: (.+)")
+FAILED_EDIT = re.compile(r"\W*(tool_use_error|error|failed)\b", re.IGNORECASE)
+"""The beginning of the result of an edit that failed."""
 
 
 def count_in_text(
     messages: list[Json], stop: int, text: str, seen_parts: set[str] | None = None
 ) -> Counter[str]:
-    """Count the restored parts in a result's text, as of the call before the message `stop`.
+    """Count the restored parts in a result's text, in the prompt that the message `stop` answers.
 
-    Parts in `seen_parts` are not counted again. The new parts are added.
+    Parts in `seen_parts` are not counted again, and new parts are added to `seen_parts`.
     """
     counts: Counter[str] = Counter()
     marks = list(PART.finditer(text))
@@ -54,21 +57,26 @@ def count_in_text(
 
 
 def replaced_lines(messages: list[Json], position: int, stop: int) -> set[str]:
-    """Return the lines that edits before `stop` replaced in the file of a result."""
-    asked_id = str(messages[position].get("tool_call_id"))
-    asked_at = next(
-        at for at in range(position, -1, -1) if asked_id in (id for id, _ in calls_of(messages[at]))
+    """Return the lines that edits before the message `stop` replaced in the file of a result."""
+    call_id = str(messages[position].get("tool_call_id"))
+    call_message = next(
+        at for at in range(position, -1, -1) if call_id in (id for id, _ in calls_of(messages[at]))
     )
-    path = dict(calls_of(messages[asked_at]))[asked_id].get("path") or ""
+    path = dict(calls_of(messages[call_message]))[call_id].get("path") or ""
     replaced: set[str] = set()
-    for at in range(asked_at + 1, stop):
+    if not path:
+        return replaced
+    for at in range(call_message + 1, stop):
         for id, fields in calls_of(messages[at]):
             results = (m for m in messages[at:stop] if m.get("tool_call_id") == id)
             result = content_text(next(results, {}).get("content"))
-            if path and not re.match(r"\W*(tool_use_error|error|failed)\b", result, re.IGNORECASE):
-                for edited_path, old, new in edits_of(fields):
-                    if edited_path.endswith(path) or path.endswith(edited_path):
-                        replaced = (replaced | (lines_of(old) - lines_of(new))) - lines_of(new)
+            if FAILED_EDIT.match(result):
+                continue
+            for edited_path, old, new in edits_of(fields):
+                # One of the paths may be relative.
+                if edited_path.endswith(path) or path.endswith(edited_path):
+                    replaced |= lines_of(old)
+                    replaced -= lines_of(new)
     return replaced
 
 
@@ -87,20 +95,31 @@ def calls_of(message: Json) -> list[tuple[str, Mapping[str, Any]]]:
 
 
 def edits_of(fields: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield the path, the old text and the new text of each edit of a call."""
+    """Yield the path, the old text and the new text of each edit of a call.
+
+    A patch is one edit for each of its files: the removed and the added lines.
+    """
     for edit in [fields, *(fields.get("edits") or ())]:
         old = edit.get("old_string") or edit.get("oldString") or ""
         if old and fields["path"]:
             yield fields["path"], old, edit.get("new_string") or edit.get("newString") or ""
-    patch = json.dumps(fields) if "*** Begin Patch" in json.dumps(fields) else ""
+    arguments = json.dumps(fields)
+    if "*** Begin Patch" in arguments:
+        yield from patch_edits(arguments.replace("\\n", "\n"))
+
+
+def patch_edits(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the path, the removed lines and the added lines of each file in the text of a patch."""
     path, removed, added = "", list[str](), list[str]()
-    for line in patch.replace("\\n", "\n").splitlines():
+    for line in text.splitlines():
         if match := PATCHED_FILE.match(line):
             if path:
                 yield path, "\n".join(removed), "\n".join(added)
             path, removed, added = match[1], [], []
-        elif line[:1] in "+-":
-            (added if line[:1] == "+" else removed).append(line[1:])
+        elif line.startswith("+"):
+            added.append(line[1:])
+        elif line.startswith("-"):
+            removed.append(line[1:])
     if path:
         yield path, "\n".join(removed), "\n".join(added)
 
@@ -121,11 +140,12 @@ def count(paths: list[Path], limit: int | None = None) -> Counter[str]:
             turn: Turn,
             prompt: Prompt,
             run: Run = run,
-            known_parts: set[str] = seen_parts,
+            seen_parts: set[str] = seen_parts,
         ) -> None:
             for message in prompt.messages:
-                text = content_text(message.get("content")) if message["role"] == "tool" else ""
-                counts.update(count_in_text(run.messages, turn.position, text, known_parts))
+                if message["role"] == "tool":
+                    text = content_text(message.get("content"))
+                    counts.update(count_in_text(run.messages, turn.position, text, seen_parts))
 
         replay_run(run, cases_named(LIVE, []), embedder, add)
     return counts

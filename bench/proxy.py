@@ -35,6 +35,8 @@ from tests.support.programs import free_port
 IN_SERVICE, BYPASS, IN_SERVICE_BYPASS = "in jac serve", "proxy, bypass", "in jac serve, bypass"
 TIMEOUT_SECONDS = 120.0
 CLIENTS = 8
+WARM_UP_CALLS = 3
+"""The number of first calls on each route that are not counted."""
 IDLE_SECONDS = 0.3
 HEADS = ("p50", "p95", "p99", "first p50", "added p50", "CPU")
 
@@ -58,7 +60,7 @@ class Caller:
         )
 
     async def call(self) -> list[float]:
-        """Make the next call. Return the seconds until each piece of the answer and its end."""
+        """Make the next call. Return the seconds until each piece of the answer, and its end."""
         body: Json = {"model": "m", "stream": self._streams, "messages": self._messages}
         raw = json.dumps(body).encode()
         self._messages += self._run.turn()
@@ -76,24 +78,27 @@ class Caller:
 @contextmanager
 def running_routes() -> Iterator[list[Route]]:
     """Yield every route to the model, the direct one first."""
-    with ExitStack() as started:
-        upstream = started.enter_context(scripted_model())
+    with ExitStack() as stack:
+        upstream = stack.enter_context(scripted_model())
         timeouts = {"CONTEXTRENDER_RENDER_TIMEOUT": "60"}
         to_model = {"CONTEXTRENDER_UPSTREAM": f"{upstream}/v1", **timeouts}
-        service = started.enter_context(running_service(1, "", **to_model))
-        token, bypass = {"x-contextrender-token": service.token}, {"x-contextrender-mode": "bypass"}
-        routes = [Route("direct", upstream), Route(IN_SERVICE, service.url, token, (service.pid,))]
-        routes.append(Route(IN_SERVICE_BYPASS, service.url, {**token, **bypass}, (service.pid,)))
+        service = stack.enter_context(running_service(1, "", **to_model))
         credentials = {"CONTEXTRENDER_URL": service.url, "CONTEXTRENDER_TOKEN": service.token}
-        url = f"http://127.0.0.1:{free_port()}"
-        port = url.rpartition(":")[2]
-        command = [*PROCESS, "proxy", "--port", port]
-        command += ["--upstream", f"{upstream}/v1"]
-        proxy = started.enter_context(running_process(command, url, **credentials, **timeouts))
-        routes.append(Route("proxy", url, {}, (proxy, service.pid)))
-        routes.append(Route(BYPASS, url, bypass, (proxy,)))
+        port = free_port()
+        url = f"http://127.0.0.1:{port}"
+        command = [*PROCESS, "proxy", "--port", str(port), "--upstream", f"{upstream}/v1"]
+        proxy = stack.enter_context(running_process(command, url, **credentials, **timeouts))
+
+        token, bypass = {"x-contextrender-token": service.token}, {"x-contextrender-mode": "bypass"}
+        routes = [
+            Route("direct", upstream),
+            Route(IN_SERVICE, service.url, token, (service.pid,)),
+            Route(IN_SERVICE_BYPASS, service.url, {**token, **bypass}, (service.pid,)),
+            Route("proxy", url, {}, (proxy, service.pid)),
+            Route(BYPASS, url, bypass, (proxy,)),
+        ]
         if litellm := find_litellm():
-            routes.append(started.enter_context(through_litellm(litellm, upstream)))
+            routes.append(stack.enter_context(through_litellm(litellm, upstream)))
         yield routes
 
 
@@ -104,6 +109,7 @@ def find_litellm() -> str | None:
 
 @contextmanager
 def through_litellm(program: str, upstream: str) -> Iterator[Route]:
+    """Run LiteLLM's proxy while the block runs, and yield the route through it."""
     url = f"http://127.0.0.1:{free_port()}"
     params = {"model": "openai/m", "api_base": f"{upstream}/v1", "api_key": "sk-x"}
     environment = {
@@ -123,7 +129,7 @@ def through_litellm(program: str, upstream: str) -> Iterator[Route]:
 
 
 def goals_of(report: Json) -> list[Goal]:
-    """Return the goals: the time and processor time, compared with a call that is not read."""
+    """Return the goals: added time and CPU in the service, as ratios to a call passed unread."""
     goals = []
     for size, limit in (("100", 2.5), ("1000", 2.0)):
         for mode in ("plain", "streaming"):
@@ -139,28 +145,29 @@ def goals_of(report: Json) -> list[Goal]:
 
 
 async def latency(routes: list[Route], messages: int, calls: int, *, streams: bool) -> Json:
+    """Return the times of each route in milliseconds, for histories of this many messages."""
     callers = [Caller(route, messages, streams=streams) for route in routes]
-    times = {route.name: Times() for route in routes}
-    firsts = {route.name: Times() for route in routes}
-    for number in range(calls + 3):
+    answer_times = {route.name: Times() for route in routes}
+    first_byte_times = {route.name: Times() for route in routes}
+    for number in range(WARM_UP_CALLS + calls):
         for caller in callers:
             arrival_times = await caller.call()
-            if number >= 3:
-                times[caller.route.name].seconds.append(arrival_times[-1])
-                firsts[caller.route.name].seconds.append(arrival_times[0])
-    cpu = {caller.route.name: await processor_time(caller, calls) for caller in callers}
+            if number >= WARM_UP_CALLS:
+                answer_times[caller.route.name].seconds.append(arrival_times[-1])
+                first_byte_times[caller.route.name].seconds.append(arrival_times[0])
+    cpu_seconds = {caller.route.name: await processor_time(caller, calls) for caller in callers}
     for caller in callers:
         await caller.close()
     return {
         name: {
-            "p50": route_times.milliseconds(),
-            "p95": route_times.milliseconds(0.95),
-            "p99": route_times.milliseconds(0.99),
-            "first_byte_p50": firsts[name].milliseconds(),
-            "added_p50": route_times.milliseconds() - times["direct"].milliseconds(),
-            "cpu_per_call": cpu[name] * 1000,
+            "p50": times.milliseconds(),
+            "p95": times.milliseconds(0.95),
+            "p99": times.milliseconds(0.99),
+            "first_byte_p50": first_byte_times[name].milliseconds(),
+            "added_p50": times.milliseconds() - answer_times["direct"].milliseconds(),
+            "cpu_per_call": cpu_seconds[name] * 1000,
         }
-        for name, route_times in times.items()
+        for name, times in answer_times.items()
     }
 
 
@@ -182,6 +189,7 @@ async def cpu_when_idle(route: Route) -> float:
 
 
 async def throughput(routes: list[Route], messages: int, calls: int) -> Json:
+    """Return the calls per second on each route, by `CLIENTS` agents at once."""
     rates = {}
     for route in routes:
         callers = [Caller(route, messages, streams=False) for _ in range(CLIENTS)]
@@ -200,12 +208,13 @@ async def throughput(routes: list[Route], messages: int, calls: int) -> Json:
 
 
 async def measure(routes: list[Route], sizes: list[int], calls: int) -> Json:
+    """Measure all routes with histories of each size, and print the tables."""
     report: Json = {"latency_ms": {}}
     for size in sizes:
         for streams in (False, True):
             name = f"{size} messages, {'streaming' if streams else 'plain'}"
             report["latency_ms"][name] = await latency(routes, size, calls, streams=streams)
-            table(f"\n{name}", HEADS, report["latency_ms"][name])
+            print_table(f"\n{name}", HEADS, report["latency_ms"][name])
     report["requests_per_second"] = await throughput(routes, 100, 10)
     print(f"\nCalls per second, 100 messages, {CLIENTS} agents at once")
     for name, rate in report["requests_per_second"].items():
@@ -213,7 +222,7 @@ async def measure(routes: list[Route], sizes: list[int], calls: int) -> Json:
     return report
 
 
-def table(title: str, heads: Sequence[str], rows: Json) -> None:
+def print_table(title: str, heads: Sequence[str], rows: Json) -> None:
     print(title)
     print(f"{'ms':22}" + "".join(f"{head:>11}" for head in heads))
     for name, row in rows.items():

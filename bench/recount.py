@@ -37,7 +37,7 @@ FIELD_ENDS = (":", "=")
 
 @dataclass
 class Counts:
-    """The counts of one run. A use or a miss is a turn and the position of a result."""
+    """The counts of one run. A use or a miss is a turn, and the position of the used result."""
 
     turns: int
     results: int
@@ -47,6 +47,7 @@ class Counts:
 
     @property
     def steps(self) -> set[int]:
+        """The turns with a use or a miss."""
         return {turn for turn, _ in self.uses | self.misses}
 
     @property
@@ -105,7 +106,6 @@ def play(service: Service, run: Json) -> Counts:
     """Send a run as an agent does, and count it by the prompts that the agent gets."""
     messages = run["messages"]
     prompts: dict[int, list[Json]] = {}
-    complete: dict[int, Counter[str]] = {}
     with ContextRender(service.server.url, service.token, timeout=PATIENCE_SECONDS) as client:
         for position, message in enumerate(messages):
             if message["role"] == "assistant":
@@ -118,53 +118,75 @@ def play(service: Service, run: Json) -> Counts:
                     deadline=PATIENCE_SECONDS,
                 )
                 prompts[turn] = list(fitted.messages)
-                texts = Counter(
-                    slow_rules.text_of(m["content"]) for m in fitted.messages if m["role"] == "tool"
-                )
-                complete[turn] = texts
         client.sync(run["id"], messages)
-    return count(messages, prompts, complete)
+    return count(messages, prompts)
 
 
-def count(
-    messages: list[Json], prompts: dict[int, list[Json]], complete: dict[int, Counter[str]]
-) -> Counts:
-    """Return the counts of a run. `complete` has the texts of the results in each prompt."""
-    turns, calls = slow_rules.turns(messages), slow_rules.answers(messages)
+def count(messages: list[Json], prompts: dict[int, list[Json]]) -> Counts:
+    """Return the counts of a run, given the prompt of each turn."""
+    turns = slow_rules.turns(messages)
     results = [p for p, message in enumerate(messages) if message["role"] == "tool"]
+    calls = {
+        result: slow_rules.name_and_arguments(messages[at]["tool_calls"][place])
+        for result, (at, place) in slow_rules.answers(messages).items()
+    }
     run_counts = Counts(turns=len(prompts), results=len(results))
+    for result in results:
+        name, _ = calls.get(result, ("", ""))
+        run_counts.results_by_tool[name] += 1
     position_of = {event: position for position, event, _ in slow_rules.operations(messages)}
     for event, result, _ in slow_rules.uses(messages):
         run_counts.uses.add((turns[position_of[event]], result))
-    names = {
-        result: slow_rules.name_and_arguments(messages[at]["tool_calls"][place])
-        for result, (at, place) in calls.items()
-    }
-    for result in results:
-        run_counts.results_by_tool[names[result][0] if result in names else ""] += 1
+    tools = {name for name, _ in calls.values()}
+    run_counts.misses = value_misses(messages, prompts, tools)
+    run_counts.misses |= repeated_calls(messages, prompts, calls)
+    return run_counts
 
-    def is_complete(turn: int, result: int) -> bool:
-        return complete[turn][slow_rules.text_of(messages[result]["content"])] > 0
 
+def value_misses(
+    messages: list[Json], prompts: dict[int, list[Json]], tools: set[str]
+) -> set[tuple[int, int]]:
+    """Return the misses of used values. Values that are only names of tools or fields are none."""
+    complete_texts = texts_of_results(prompts)
     missing_values: dict[tuple[int, int], set[str]] = {}
     for turn, result, value in slow_rules.lacking(messages, prompts):
-        if not is_complete(turn, result):
+        if slow_rules.text_of(messages[result]["content"]) not in complete_texts[turn]:
             missing_values.setdefault((turn, result), set()).add(value)
-    tools = {name for name, _ in names.values()}
+    misses: set[tuple[int, int]] = set()
     for (turn, result), values in missing_values.items():
         text = slow_rules.text_of(messages[result]["content"])
-        if not all(value in tools or is_field_name(value, text) for value in values - tools):
-            run_counts.misses.add((turn, result))
+        if not all(is_field_name(value, text) for value in values - tools):
+            misses.add((turn, result))
+    return misses
+
+
+def repeated_calls(
+    messages: list[Json], prompts: dict[int, list[Json]], calls: dict[int, tuple[str, str]]
+) -> set[tuple[int, int]]:
+    """Return the misses of calls that were repeated while their latest result was not complete.
+
+    `calls` has the name and the arguments of each result's call.
+    """
+    turns, complete_texts = slow_rules.turns(messages), texts_of_results(prompts)
+    misses: set[tuple[int, int]] = set()
     for position, message in enumerate(messages):
         for call in message.get("tool_calls") or []:
-            same = [
-                result
-                for result, call_text in names.items()
-                if result < position and call_text == slow_rules.name_and_arguments(call)
-            ]
-            if same and not is_complete(turns[position], max(same)):
-                run_counts.misses.add((turns[position], max(same)))
-    return run_counts
+            new_call = slow_rules.name_and_arguments(call)
+            same = [r for r, earlier in calls.items() if r < position and earlier == new_call]
+            if same:
+                turn, latest = turns[position], max(same)
+                text = slow_rules.text_of(messages[latest]["content"])
+                if text not in complete_texts[turn]:
+                    misses.add((turn, latest))
+    return misses
+
+
+def texts_of_results(prompts: dict[int, list[Json]]) -> dict[int, set[str]]:
+    """Return the texts of the results in the prompt of each turn."""
+    return {
+        turn: {slow_rules.text_of(m["content"]) for m in prompt if m["role"] == "tool"}
+        for turn, prompt in prompts.items()
+    }
 
 
 def is_field_name(value: str, text: str) -> bool:
@@ -174,20 +196,18 @@ def is_field_name(value: str, text: str) -> bool:
 
 def without_field_names(text: str) -> str:
     """Return a text without the words that a colon or an equals sign follows, perhaps quoted."""
-    characters, stripped_text, word = (
-        slow_rules.LETTERS + slow_rules.CAPITALS + slow_rules.DIGITS,
-        "",
-        "",
-    )
+    letters_and_digits = slow_rules.LETTERS + slow_rules.CAPITALS + slow_rules.DIGITS
+    stripped_text = word = ""
     for at, character in enumerate(text):
-        if character in characters + "_.-":
+        if character in letters_and_digits + "_.-":
             word += character
             continue
-        next_text = text[at : at + 40]
-        quoted = next_text.removeprefix("\\")
-        quoted = quoted[1:] if quoted[:1] in ("'", '"') else next_text
-        after = quoted.lstrip()
-        is_name = after[:1] in FIELD_ENDS and after[1:2] not in (":", "=", "/")
+        following = text[at : at + 40]
+        unescaped = following.removeprefix("\\")
+        if unescaped.startswith(("'", '"')):  # the quote after the word
+            following = unescaped[1:]
+        following = following.lstrip()
+        is_name = following[:1] in FIELD_ENDS and following[1:2] not in (":", "=", "/")
         stripped_text += (" " if is_name else word) + character
         word = ""
     return stripped_text + word
@@ -211,10 +231,17 @@ def compare_replies(
     service: Service, name: str, run_counts: Counts, differences: Differences
 ) -> None:
     """Compare the replies on one session."""
-    missed_turns = len({turn for turn, _ in run_counts.misses})
-    steps = {
+    compare_totals(service, name, run_counts, differences)
+    compare_uses(service, name, run_counts, differences)
+
+
+def compare_totals(
+    service: Service, name: str, run_counts: Counts, differences: Differences
+) -> None:
+    """Compare the numbers of turns, results, uses and misses in the replies on one session."""
+    expected_numbers = {
         "steps": len(run_counts.steps),
-        "steps_with_misses": missed_turns,
+        "steps_with_misses": len({turn for turn, _ in run_counts.misses}),
         "misses": len(run_counts.misses),
     }
     inspected = service("inspect_session", session=name)
@@ -235,8 +262,12 @@ def compare_replies(
         "compare_policies": compared["options"][compared["current_option"]],
     }
     for place, reply in places.items():
-        for field_name, number in steps.items():
+        for field_name, number in expected_numbers.items():
             differences.check(f"{name} {place} {field_name}", reply[field_name], number)
+
+
+def compare_uses(service: Service, name: str, run_counts: Counts, differences: Differences) -> None:
+    """Compare each single use and miss in the replies on one session."""
     turns = service.rows("timeline", "turns", session=name)
     positions = service("timeline", session=name)["results"]["positions"]
     for kind, expected in (("uses", run_counts.uses), ("misses", run_counts.misses)):
@@ -261,13 +292,11 @@ def compare_commands(
     """Compare the headline that commands print for one session."""
     for command in ("show", "misses"):
         output = " ".join(printed_by(service, command, name).split())
-        headline = (
-            f"{run_counts.share} of {len(run_counts.steps):,} steps had every value they used"
-        )
-        is_printed = (
-            headline in output if run_counts.steps else "No answer used an earlier" in output
-        )
-        differences.check(f"{name} contextrender {command}", is_printed, True)
+        headline = "No answer used an earlier"
+        if run_counts.steps:
+            steps = f"{len(run_counts.steps):,} steps"
+            headline = f"{run_counts.share} of {steps} had every value they used"
+        differences.check(f"{name} contextrender {command}", headline in output, True)
 
 
 def printed_by(service: Service, *words: str) -> str:

@@ -54,15 +54,17 @@ class Profile:
     """A profile of calls of project functions, in all threads of this process."""
 
     def __init__(self) -> None:
-        self.entered: Counter[str] = Counter()
+        self.calls_by_file: Counter[str] = Counter()
         self.changes = 0
-        self.latest = 0.0
+        self.latest_call = 0.0
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
-        if event != "call" or not (name := frame.f_code.co_filename).startswith(PROJECT_FOLDERS):
+        """Count a call of a project function, and whether it comes from another file."""
+        name = frame.f_code.co_filename
+        if event != "call" or not name.startswith(PROJECT_FOLDERS):
             return
-        self.latest = time.monotonic()
-        self.entered[name] += 1
+        self.latest_call = time.monotonic()
+        self.calls_by_file[name] += 1
         caller = frame.f_back
         while caller is not None and not caller.f_code.co_filename.startswith(PROJECT_FOLDERS):
             caller = caller.f_back
@@ -71,11 +73,11 @@ class Profile:
     @contextmanager
     def profile_threads(self) -> Iterator[None]:
         """Profile while the block runs, and afterwards until its work has been idle for a while."""
-        self.latest = time.monotonic()
+        self.latest_call = time.monotonic()
         threading.setprofile_all_threads(self)
         try:
             yield
-            while (remaining := self.latest + QUIET_SECONDS - time.monotonic()) > 0:
+            while (remaining := self.latest_call + QUIET_SECONDS - time.monotonic()) > 0:
                 time.sleep(remaining)
         finally:
             threading.setprofile_all_threads(None)
@@ -90,7 +92,7 @@ class RequestPath:
 
     @property
     def files(self) -> int:
-        return round(statistics.median(len(profile.entered) for profile in self.profiles))
+        return round(statistics.median(len(profile.calls_by_file) for profile in self.profiles))
 
     @property
     def changes(self) -> int:
@@ -115,6 +117,7 @@ class RequestRunner:
         self._token = token
 
     def all(self) -> Iterator[RequestPath]:
+        """Send requests of each kind, and yield their profiles."""
         for output in ("messages", "plan"):
             yield RequestPath(f"render, {output}", self._profiled(self._render(output)))
         yield RequestPath("fit", self._profiled(self._fit()))
@@ -127,6 +130,7 @@ class RequestRunner:
         self._client.close()
 
     def _profiled(self, request: Callable[[], Any]) -> list[Profile]:
+        """Return the profiles of `REPEATS` requests, after two that warm up."""
         for _ in range(2):
             request()
         profiles = []
@@ -216,23 +220,29 @@ def main() -> int:
     os.environ["CONTEXTRENDER_RENDER_TIMEOUT"] = "60"
     logging.disable(logging.WARNING)
 
-    is_longer = False
+    are_within_limits = True
     with scripted_model() as upstream, tempfile.TemporaryDirectory() as folder:
         os.environ["CONTEXTRENDER_UPSTREAM"] = f"{upstream}/v1"
         forget_settings()  # an import may have read the settings before
         with running_service(Path(folder) / "data", args.results) as requests:
             print(f"{'':<20}{'files':>7}{'changes':>9}{'calls':>8}")
             for path in requests.all():
-                calls = sum(path.profiles[-1].entered.values())
-                goal = LIMITS[path.name]
-                verdict = "" if path.is_within(goal) else f"goal {goal[0]} and {goal[1]}"
-                is_longer = is_longer or bool(verdict)
-                row = f"{path.name:<20}{path.files:>7}{path.changes:>9}{calls:>8}  {verdict}"
-                print(row.rstrip(), flush=True)
-                if args.files:
-                    for name, count in path.profiles[-1].entered.most_common():
-                        print(f"{count:>12}  {Path(name).relative_to(ROOT)}")
-    return 1 if is_longer else 0
+                print_path(path, with_files=args.files)
+                are_within_limits = are_within_limits and path.is_within(LIMITS[path.name])
+    return 0 if are_within_limits else 1
+
+
+def print_path(path: RequestPath, *, with_files: bool) -> None:
+    """Print the figures of one kind of request, and its limits if they are exceeded."""
+    calls_by_file = path.profiles[-1].calls_by_file
+    files, changes = LIMITS[path.name]
+    verdict = "" if path.is_within((files, changes)) else f"goal {files} and {changes}"
+    calls = calls_by_file.total()
+    row = f"{path.name:<20}{path.files:>7}{path.changes:>9}{calls:>8}  {verdict}"
+    print(row.rstrip(), flush=True)
+    if with_files:
+        for name, count in calls_by_file.most_common():
+            print(f"{count:>12}  {Path(name).relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

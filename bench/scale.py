@@ -50,10 +50,10 @@ def measure_processes(counts: list[int], agents: list[int], seconds: float) -> l
         for store, address in addresses.items():
             with ExitStack() as stack:
                 services = [stack.enter_context(running_service(n, address)) for n in counts]
-                base = [s.resident_mb() / len(s.processes) for s in services]
-                for count in agents:
-                    rows_by_service = asyncio.run(measure_in_turns(services, count, seconds))
-                    for workers, base_mb, row in zip(counts, base, rows_by_service, strict=True):
+                start_mb = [s.resident_mb() / len(s.processes) for s in services]
+                for agent_count in agents:
+                    figures = asyncio.run(measure_in_turns(services, agent_count, seconds))
+                    for workers, base_mb, row in zip(counts, start_mb, figures, strict=True):
                         about = {"store": store, "workers": workers, "base_mb": base_mb}
                         rows.append({**about, **row})
                         print(line(rows[-1]), flush=True)
@@ -61,6 +61,7 @@ def measure_processes(counts: list[int], agents: list[int], seconds: float) -> l
 
 
 def line(row: dict[str, Any]) -> str:
+    """Return a row as text."""
     return (
         f"{row['store']:10} {row['workers']} processes {row['agents']:4} agents "
         f"{row['calls_per_second']:7.1f} calls/s  p50 {row['p50_ms']:7.1f}  "
@@ -104,39 +105,44 @@ def _measure_many(service: Any, data: Path, sessions: int) -> dict[str, Any]:
         return time.thread_time() - started
 
     def disk() -> int:
+        """Return the bytes of the database's file, without free pages."""
         service.runtime.store.reclaim()
         return (data / "store.db").stat().st_size
 
     accounts = service.accounts
     tokens = (accounts.token(accounts.add(f"user-{number}")) for number in range(USERS))
     roots = [str(accounts.caller(token).root) for token in tokens]
-    messages = [Sample(seed).run(RESULTS) for seed in range(8)]
-    before, live = disk(), min(sessions, 200)
+    runs = [Sample(seed).run(RESULTS) for seed in range(8)]
+    disk_before = disk()
+
+    # The first sessions all stay in memory, so that the bytes of each can be measured.
+    measured_in_memory = min(sessions, 200)
     REPLAYS.limit, WORKING_SET.limit = 0, 2**40
     WORKING_SET.clear()
     with show_progress("Recording sessions", sessions) as advance:
         for number in range(sessions):
-            root, name = roots[number % USERS], f"run-{number}"
-            call("sync", root, session=name, messages=messages[number % 8])
+            root, run = roots[number % USERS], runs[number % len(runs)]
+            call("sync", root, session=f"run-{number}", messages=run)
             advance(1)
-            if number == live - 1:
-                bytes_per_session = WORKING_SET.nbytes / live
+            if number == measured_in_memory - 1:
+                bytes_per_session = WORKING_SET.nbytes / measured_in_memory
                 WORKING_SET.limit = 64 * 2**20
-    size = disk() - before
-    listed, opened = [], []
+    disk_bytes = disk() - disk_before
+
+    list_seconds, open_seconds = [], []
     for number in range(min(20, sessions)):
         root = roots[number % USERS]
         WORKING_SET.clear()
-        listed.append(call("list_sessions", root))
+        list_seconds.append(call("list_sessions", root))
         WORKING_SET.clear()
-        opened.append(call("inspect_session", root, session=f"run-{number}"))
+        open_seconds.append(call("inspect_session", root, session=f"run-{number}"))
     return {
         "sessions": sessions,
-        "list_ms": statistics.median(listed) * 1000,
-        "open_ms": statistics.median(opened) * 1000,
+        "list_ms": statistics.median(list_seconds) * 1000,
+        "open_ms": statistics.median(open_seconds) * 1000,
         "live_kb": bytes_per_session / 1024,
-        "disk_kb_a_session": size / sessions / 1024,
-        "bytes_a_result": size / sessions / RESULTS,
+        "disk_kb_a_session": disk_bytes / sessions / 1024,
+        "bytes_a_result": disk_bytes / sessions / RESULTS,
     }
 
 

@@ -93,13 +93,13 @@ def installed_table(source: Path) -> tuple[str, str, dict[str, Any]]:
 
 def price_file(source: str, day: str, rows: dict[str, Any]) -> str:
     """Return the JSON of all chat models with token prices, one per line: prices and window."""
-    rows_kept = {
+    priced_models = {
         model: price_fields(row)
         for model, row in sorted(rows.items())
         if row.get("mode") in CHAT_MODES and row.get("input_cost_per_token")
     }
     lines = ",\n".join(
-        f"{json.dumps(model)}: {json.dumps(row)}" for model, row in rows_kept.items()
+        f"{json.dumps(model)}: {json.dumps(fields)}" for model, fields in priced_models.items()
     )
     head = f'"source": {json.dumps(source)},\n"date": {json.dumps(day)}'
     return f'{{\n{head},\n"models": {{\n{lines}\n}}\n}}\n'
@@ -108,11 +108,16 @@ def price_file(source: str, day: str, rows: dict[str, Any]) -> str:
 def price_fields(row: dict[str, Any]) -> dict[str, Any]:
     """Return a model's window and prices, including those of its rates."""
     fields = {name: row[name] for name in FIELDS if row.get(name)}
-    rates = {name: row[name] for name in sorted(row) if RATES.fullmatch(name) and row[name]}
-    factors = {FACTORS_FIELD: row[FACTORS]} if row.get(FACTORS) else {}
-    by_size = row.get(SEARCH_COSTS) or {}
-    searches = {size.rpartition("_")[2]: cost for size, cost in sorted(by_size.items()) if cost}
-    return {**fields, **rates, **factors, **({SEARCH_PRICES: searches} if searches else {})}
+    fields |= {name: row[name] for name in sorted(row) if RATES.fullmatch(name) and row[name]}
+    if row.get(FACTORS):
+        fields[FACTORS_FIELD] = row[FACTORS]
+    cost_by_size = row.get(SEARCH_COSTS) or {}  # as in `search_context_size_low`
+    search_prices = {
+        size.rpartition("_")[2]: cost for size, cost in sorted(cost_by_size.items()) if cost
+    }
+    if search_prices:
+        fields[SEARCH_PRICES] = search_prices
+    return fields
 
 
 if __name__ == "__main__":
