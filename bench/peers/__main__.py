@@ -10,12 +10,12 @@ tokens that they may have, and returns messages.
 import argparse
 import statistics
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.cli.measure.replay import positive_count
-from contextrender_bridge.evaluation.bootstrap import Bootstrap, Estimate, span
+from contextrender_bridge.evaluation.bootstrap import Bootstrap, span
 from contextrender_bridge.evaluation.cases import cases_of
 from contextrender_bridge.evaluation.runs import Run, read_runs
 from contextrender_bridge.evaluation.tables import Rows, console, percent_or_dash
@@ -98,9 +98,8 @@ def _table(
     corpus: str, runs: Sequence[Run], peers: Sequence[Peer], budget: int
 ) -> tuple[Rows, list[str]]:
     """Return the table of one corpus, the best first, and notes on the peers."""
-    scores = [
-        (str(case), score) for case, score in replay_ours(runs, cases_of(OWN_POLICIES, str(budget)))
-    ]
+    own_cases = cases_of(OWN_POLICIES, str(budget))
+    entries = [_Entry(str(case), score) for case, score in replay_ours(runs, own_cases)]
     notes: list[str] = []
     for peer in peers:
         try:
@@ -108,39 +107,47 @@ def _table(
         except Unavailable as reason:
             notes.append(f"{peer.name}: {reason}.")
             continue
-        scores.append((peer.name, score))
+        entries.append(_Entry(peer.name, score))
         notes.append(f"{peer.name}: {peer.note}.")
         if score.failed:
             notes.append(f"{peer.name}: failed at {score.failed} calls ({score.problem}).")
-    ranked = sorted(((_estimates(score), name, score) for name, score in scores), key=_rank)
+    entries.sort(key=lambda entry: -entry.share_with_all_values)
     title = f"{corpus}: {len(runs)} runs, histories over {budget:,} tokens shortened by each"
-    return Rows(title, COLUMNS, [list(_row(*entry)) for entry in ranked]), notes
+    return Rows(title, COLUMNS, [entry.row() for entry in entries]), notes
 
 
 def _measure(peer: Peer, runs: Sequence[Run], budget: int) -> PeerScore:
+    """Return the score of a peer, with a progress bar. Raise Unavailable if it cannot run."""
     python = python_of(peer, CACHE)
     with show_progress(peer.name, sum(run.invocations for run in runs)) as advance:
         return drive(python, peer, runs, budget, advance)
 
 
-def _estimates(score: PeerScore) -> list[Estimate]:
-    estimates = Bootstrap(score.runs).estimates(0)
-    return [estimates[figure] for figure in FIGURES]
+class _Entry:
+    """A row of the table: the name of a policy or a peer, and its score."""
 
+    def __init__(self, name: str, score: PeerScore) -> None:
+        self._name = name
+        self._score = score
+        self._estimates = Bootstrap(score.runs).estimates(0)
 
-def _rank(entry: tuple[Sequence[Estimate], str, PeerScore]) -> float:
-    """Return the sort key of an entry: most steps with all values first."""
-    return -(entry[0][0].value or 0.0)
+    @property
+    def share_with_all_values(self) -> float:
+        """The share of steps with all values, by which entries are sorted."""
+        return self._estimates["turns_with_all_values"].value or 0.0
 
-
-def _row(estimates: Sequence[Estimate], name: str, score: PeerScore) -> Iterator[str]:
-    sizes, times = score.sizes or [0], score.milliseconds or [float("nan")]
-    yield name
-    for estimate in estimates:
-        yield f"{percent_or_dash(estimate.value).rstrip('%')} {span(estimate)}".strip()
-    yield f"{statistics.fmean(sizes):,.0f}"
-    yield percent_or_dash(score.over_budget / len(sizes))
-    yield f"{statistics.median(times):.1f}"
+    def row(self) -> list[str]:
+        """Return the cells, one for each of `COLUMNS`."""
+        score = self._score
+        sizes, times = score.sizes or [0], score.milliseconds or [float("nan")]
+        estimates = [self._estimates[figure] for figure in FIGURES]
+        return [
+            self._name,
+            *(f"{percent_or_dash(e.value).rstrip('%')} {span(e)}".strip() for e in estimates),
+            f"{statistics.fmean(sizes):,.0f}",
+            percent_or_dash(score.over_budget / len(sizes)),
+            f"{statistics.median(times):.1f}",
+        ]
 
 
 if __name__ == "__main__":

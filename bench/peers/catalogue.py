@@ -20,9 +20,10 @@ INSTALL_SECONDS = 900
 class Peer:
     """A method of another library for shortening a history.
 
-    `library` names its virtual environment, which peers may share, and its module `with_...`.
-    Without `requirements` the peer runs in this process's environment.
-    `variant` selects one of that module's methods. `note` explains what the budget means.
+    `requirements` are the packages to install; without any, the peer runs in this process's
+    environment. `library` names the virtual environment, which peers may share, and the module
+    `with_...` of this folder. `variant` selects one of the module's methods. `note` explains what
+    the budget means for the peer.
     """
 
     name: str
@@ -57,7 +58,7 @@ PEERS = (
 def function_peer(name: str) -> Peer:
     """Return the peer that calls a function, named as `module:function`.
 
-    It takes the messages and the number of tokens that they may have, and returns messages.
+    The function takes messages and the number of tokens that they may have. It returns messages.
     """
     return Peer(name, (), "function", name, "the budget is its second argument")
 
@@ -85,6 +86,7 @@ def python_of(peer: Peer, folder: Path) -> Path:
 
 
 def _run(command: list[str]) -> None:
+    """Run a command of an installation. Raise Unavailable, with a reason, if it fails."""
     try:
         process = subprocess.run(
             command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False

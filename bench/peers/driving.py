@@ -46,10 +46,12 @@ Json = dict[str, Any]
 
 @dataclass(slots=True)
 class PeerScore:
-    """The score of a peer over some runs. Counts are of calls whose history exceeds the budget.
+    """The score of a peer over some runs. `runs` are scored like those of a policy.
 
-    `runs` are scored like those of a policy, also in a closed loop. `sizes` has the tokens of whole
-    prompts; `over_budget` counts those that exceed the budget plus the unbudgeted tokens.
+    The other fields are of the calls whose history exceeds the budget. `sizes` has the tokens of
+    each whole prompt, and `milliseconds` the time of each shortening. `over_budget` counts the
+    prompts that exceed the budget plus the unbudgeted tokens. `failed` counts the calls at which
+    the peer failed, and `problem` is the first failure.
     """
 
     runs: list[RunScore] = field(default_factory=list)
@@ -97,9 +99,10 @@ class Worker:
         self._log.close()
 
     def shorten(self, known_count: int, messages: Sequence[Json], tokens: int) -> Json:
-        """Return the shortened history of the first `known_count` messages sent before and these.
+        """Return the shortened history, which may have so many tokens.
 
-        Raise Unavailable if the process hangs or ends.
+        The history is the first `known_count` of the messages that were sent before, and then
+        `messages`. Raise Unavailable if the process hangs or ends.
         """
         self._write({"known": known_count, "messages": messages, "budget": tokens})
         answer = self._read(CALL_SECONDS)
@@ -116,6 +119,7 @@ class Worker:
             raise Unavailable("its process ended") from None
 
     def _read(self, seconds: float) -> Json | None:
+        """Return the next line, or None if there is none within these seconds."""
         assert self._process.stdout is not None
         ready, _, _ = select.select([self._process.stdout], [], [], seconds)
         line = self._process.stdout.readline() if ready else b""
@@ -135,14 +139,16 @@ def drive(
 
 
 def _replay(worker: Worker, run: Run, budget: int, score: PeerScore) -> RunScore:
+    """Return the score of one run, with a closed loop. Add its calls to `score`."""
     prompts = Prompts(counter_for(run.model or None), run.tools)
     scorer = Scorer(run, Case("full", budget), prompts)
     shorten = _PeerPrompts(worker, prompts, budget, score)
     for turn in turns_of(run):
         scorer.add(turn, shorten(run.messages[: turn.position]))
-    shorten_again = _PeerPrompts(worker, prompts, budget, PeerScore())
+    # The calls of the closed loop are not added to `score`.
+    shorten_in_loop = _PeerPrompts(worker, prompts, budget, PeerScore())
     scorer.score.loop = replay_in_closed_loop(
-        run, lambda history, _: shorten_again(history), prompts
+        run, lambda history, _: shorten_in_loop(history), prompts
     )
     return score_of(run, [scorer.score], prompts)
 
@@ -156,46 +162,42 @@ class _PeerPrompts:
         self._budget = budget
         self._score = score
         self._history = SentHistory()
-        self._handed_over = 0
+        self._known_count = 0  # the number of messages that the peer's process has
 
     def __call__(self, messages: Sequence[Json]) -> Prompt:
+        """Return the prompt of the next call, whose history is all of `messages`."""
         history = self._history
         history.extend(messages[len(history.messages) :])
         unbudgeted = [history.messages[position] for position in history.unbudgeted(len(messages))]
         unbudgeted_tokens = self._prompts.tokens(unbudgeted)
-        full = self._prompts.tokens(history.messages) - unbudgeted_tokens
-        prompt_messages = (
-            self._shorten(unbudgeted_tokens) if full > self._budget else history.messages
-        )
-        tokens = self._prompts.tokens(prompt_messages)
-        if full > self._budget:
-            self._score.sizes.append(tokens)
-            self._score.over_budget += tokens > self._budget + unbudgeted_tokens
-        complete, visible = (
-            frozenset(history.complete(prompt_messages)),
-            frozenset(history.visible(prompt_messages)),
-        )
+        full_tokens = self._prompts.tokens(history.messages) - unbudgeted_tokens
+        exceeds_budget = full_tokens > self._budget
+        prompt_messages = self._shorten(unbudgeted_tokens) if exceeds_budget else history.messages
+        prompt_tokens = self._prompts.tokens(prompt_messages)
+        if exceeds_budget:
+            self._score.sizes.append(prompt_tokens)
+            self._score.over_budget += prompt_tokens > self._budget + unbudgeted_tokens
         return Prompt(
-            full,
-            tokens - unbudgeted_tokens,
+            full_tokens,
+            prompt_tokens - unbudgeted_tokens,
             unbudgeted_tokens,
-            complete,
+            frozenset(history.complete(prompt_messages)),
             prompt_messages,
-            visible=visible,
+            visible=frozenset(history.visible(prompt_messages)),
             budget=self._budget,
         )
 
     def _shorten(self, unbudgeted_tokens: int) -> Sequence[Json]:
         """Return the peer's shortened history, or the full one if the peer fails."""
-        known_count, messages_sent = self._handed_over, self._history.messages
+        history = self._history.messages
         answer = self._worker.shorten(
-            known_count, messages_sent[known_count:], self._budget + unbudgeted_tokens
+            self._known_count, history[self._known_count :], self._budget + unbudgeted_tokens
         )
-        self._handed_over = len(messages_sent)
+        self._known_count = len(history)
         if "error" in answer:
             self._score.failed += 1
             self._score.problem = self._score.problem or answer["error"]
-            return self._history.messages
+            return history
         self._score.milliseconds.append(answer["ms"])
         messages: list[Json] = answer["messages"]
         return messages
@@ -207,12 +209,13 @@ def replay_ours(runs: Sequence[Run], cases: Sequence[Case]) -> Iterator[tuple[Ca
     for case in cases:
         score = PeerScore()
         for run in runs:
-            watch = partial(_watch, score)
-            score.runs.append(replay_run(run, [case], embedder, watch, closed_loop=True))
+            add_prompt = partial(_add_prompt, score)
+            score.runs.append(replay_run(run, [case], embedder, add_prompt, closed_loop=True))
         yield case, score
 
 
-def _watch(score: PeerScore, _: Case, __: Turn, prompt: Prompt) -> None:
+def _add_prompt(score: PeerScore, _: Case, __: Turn, prompt: Prompt) -> None:
+    """Add a prompt to a score if its history exceeds the budget."""
     if prompt.tokens_full > prompt.budget:
         score.milliseconds.append(1000 * prompt.seconds)
         score.sizes.append(prompt.tokens_rendered + prompt.tokens_unbudgeted)

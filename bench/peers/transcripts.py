@@ -23,6 +23,7 @@ class SentHistory:
         ]
 
     def _renamed(self, position: int, message: Message) -> Json:
+        """Return a message whose calls, or whose result, have unique ids."""
         renamed = dict(message)
         if message.get("tool_calls"):
             renamed["tool_calls"] = calls = []
@@ -68,6 +69,7 @@ class SentHistory:
         }
 
     def _is_stub(self, position: int, message: Message) -> bool:
+        """Return whether a message of a prompt has no line of the result at this position."""
         full_text, text = (str(m.get("content") or "") for m in (self.messages[position], message))
         return text != full_text and not any(
             line in full_text for line in text.splitlines() if line.strip()

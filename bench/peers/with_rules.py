@@ -38,7 +38,7 @@ def _newest_results(messages: Sequence[Json], tokens: int) -> list[Json]:
 
 
 def _opencode_pruning(messages: Sequence[Json], _: int) -> list[Json]:
-    """Return the messages as opencode 1 sends them, which prunes at the end of each user turn."""
+    """Return the messages as opencode 1 sends them. It prunes at the end of each user turn."""
     cleared: set[int] = set()
     turn_ends = [at for at, message in enumerate(messages) if at and message["role"] == "user"]
     for end in turn_ends:
@@ -51,8 +51,8 @@ def _opencode_pruning(messages: Sequence[Json], _: int) -> list[Json]:
 
 def _pruned(messages: Sequence[Json], cleared: set[int]) -> set[int]:
     """Return the positions of the results that are cleared now, besides those cleared before."""
-    turns, result_tokens = 0, 0
-    pruned: dict[int, int] = {}
+    turns = result_tokens = 0
+    size_by_position: dict[int, int] = {}
     for position in reversed(range(len(messages))):
         message = messages[position]
         turns += message["role"] == "user"
@@ -63,8 +63,9 @@ def _pruned(messages: Sequence[Json], cleared: set[int]) -> set[int]:
         size = len(_text(message)) // CHARS_PER_TOKEN
         result_tokens += size
         if result_tokens > PROTECTED_TOKENS:
-            pruned[position] = size
-    return set(pruned) if sum(pruned.values()) > LEAST_PRUNED_TOKENS else set()
+            size_by_position[position] = size
+    is_worth_it = sum(size_by_position.values()) > LEAST_PRUNED_TOKENS
+    return set(size_by_position) if is_worth_it else set()
 
 
 def _text(message: Json) -> str:
