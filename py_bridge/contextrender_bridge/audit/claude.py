@@ -145,8 +145,9 @@ class _Session:
         entry.uuids.append(str(record.get("uuid") or ""))
         entry.blocks += [b for b in blocks if isinstance(b, dict) and b not in entry.blocks]
         if usage is not None:
-            entry.is_resumed, self._resuming = entry.is_resumed or self._resuming, False
-            if entry.usage is None or usage.prompt or usage.output:
+            entry.is_resumed |= self._resuming
+            self._resuming = False
+            if entry.usage is None or usage.prompt or usage.output:  # an empty usage is ignored
                 entry.usage = usage
         has_users_text = any(mapping(block).get("type") != "tool_result" for block in blocks)
         if role == "user" and has_users_text:

@@ -66,19 +66,15 @@ def _read(path: Path, audit_input: AuditInput) -> None:
     traces = Traces(path.name)
     runs: list[_RequestRun] = []
     for number, value in enumerate(_objects(raw, audit_input)):
-        spans = list(spans_in(value))
-        if spans:
+        if spans := list(spans_in(value)):
             for span in spans:
                 traces.add(span)
-            continue
-        if str(value.get("format", "")).startswith(EXPORT):
+        elif str(value.get("format", "")).startswith(EXPORT):
             _read_export(value, audit_input)
-            continue
-        request_run = _run_of_request(value, f"{path.name}#{number}")
-        if request_run is None:
-            audit_input.count_unknown()
-        else:
+        elif request_run := _run_of_request(value, f"{path.name}#{number}"):
             _add_request(runs, request_run)
+        else:
+            audit_input.count_unknown()
     for request_run in runs:
         for usage in request_run.usage:
             audit_input.add_usage(request_run.run, "", usage)

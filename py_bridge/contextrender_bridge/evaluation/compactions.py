@@ -130,7 +130,7 @@ def _count_prompts(
             score.add_step(_budget_key(case), values, unseen_tokens(values, visible_messages))
     counter = counter_for(compaction.model or None)
     replaced_tokens = sum(counter.message(message) for message in compaction.replaced)
-    # If every prompt is shorter than the messages that the agent replaced, it need not compact.
+    # If every prompt is shorter than the messages that the agent replaced, no compaction is needed.
     score.avoided[_budget_key(case)] += longest_prompt < replaced_tokens
 
 

@@ -106,7 +106,7 @@ def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
         "tokens rendered": recall.tokens_rendered,
         "prompt": usage.prompt,
         "cached": usage.cache_read,
-        # The tokens of the policy's own calls: their output as prompt tokens of equal price.
+        # The policy's own calls, in prompt tokens: a token of output counts as its price.
         "own": policy_usage.prompt + OUTPUT / INPUT * policy_usage.output,
         "full prompt": full.prompt,
         "full cached": full.cache_read,

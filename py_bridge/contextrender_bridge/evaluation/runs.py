@@ -151,7 +151,8 @@ def _run_of_line(line: bytes) -> Run:
     except (ValueError, RecursionError) as error:
         raise _InvalidRun(f"it is not JSON ({error})") from None
     times = fields.times or []
-    if times and (len(times) != len(fields.messages) or sorted(times) != times):
+    are_valid = len(times) == len(fields.messages) and sorted(times) == times
+    if times and not are_valid:
         raise _InvalidRun("times must have one number per message, in ascending order")
     return Run(
         id=fields.id,

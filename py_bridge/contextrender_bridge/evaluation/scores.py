@@ -301,7 +301,7 @@ def score_of(run: Run, cases: list[CaseScore], prompts: Prompts) -> RunScore:
         full_usage = full_usage.plus(Usage.of_prompt(tokens, previous_tokens, output))
         full_calls.append(tokens)
 
-        if window:
+        if window:  # bill only what still fits
             new_units = prompts.first_units(new_units, window - previous_tokens)
         billed_units += new_units
         biller.add(billed_units, run.time(position))

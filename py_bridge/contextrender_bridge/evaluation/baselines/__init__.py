@@ -103,7 +103,7 @@ def _before_recent_turns(view: PolicyInput) -> int:
     """Return the number of messages before the recent turns: the newest whose results fit a share.
 
     The share is `RECENT_SHARE` of the free tokens. The results of the last turn may take all free
-    tokens. A turn whose text is dropped is never recent, and no turn before it is.
+    tokens. A turn whose text is dropped is not recent, and neither are the turns before it.
     """
     history, results = view.history, view.history.results
     text = text_within_share(view)

@@ -90,15 +90,15 @@ def _select_beside(
     covered_results = view.history.results_before(summary.covered)
     selected: list[int] = []
     for result in reversed(range(covered_results, len(view.costs))):
-        has_uncovered_call = view.history.results.call_message[result] >= summary.covered
-        if not has_uncovered_call:
+        # A result without a call, or whose call is covered, cannot be shown.
+        if view.history.results.call_message[result] < summary.covered:
             continue
         if view.costs[result] <= remaining_tokens:
             selected.append(result)
             remaining_tokens -= int(view.costs[result])
         elif needs_all:
             return None
-    if remaining_tokens < 0:
+    if remaining_tokens < 0:  # the texts and the summary alone exceed the budget
         return None
     return placement.selection(len(view.history), selected)
 
@@ -134,18 +134,18 @@ def _place_summary(view: PolicyInput, text: TextSelection, summary: Summary) -> 
     """
     results, counter = view.history.results, view.counter
     covered_results = view.history.results_before(summary.covered)
-    candidates = [r for r in reversed(range(covered_results)) if results.call_event[r] != NO_CALL]
+    newest_first = [r for r in reversed(range(covered_results)) if results.call_event[r] != NO_CALL]
     summary_text = _header(summary, covered_results) + summary.text
-    if not candidates:
+    if not newest_first:
         return _place_in_user_message(view, text, summary, summary_text)
     call_tokens, limit = results.call_tokens, call_reserve(view)
-    smallest = min(candidates, key=lambda r: call_tokens[r])
-    host = next((r for r in candidates if call_tokens[r] <= limit), smallest)
-    call_message = results.call_message[host]
+    with_smallest_call = min(newest_first, key=lambda r: call_tokens[r])
+    replaced = next((r for r in newest_first if call_tokens[r] <= limit), with_smallest_call)
+    call_message = results.call_message[replaced]
     if call_message in text.dropped:  # the message stays for its call, with an empty text
         text = _with_substitute(text, call_message, NO_SUBSTITUTE)
     substitute = Substitute(summary_text, counter.message({"content": summary_text}), SUMMARY_KIND)
-    return _Placement(text, host, call_tokens[host] + substitute.tokens, substitute)
+    return _Placement(text, replaced, call_tokens[replaced] + substitute.tokens, substitute)
 
 
 def _with_substitute(text: TextSelection, message: int, substitute: Substitute) -> TextSelection:
