@@ -58,7 +58,8 @@ class Rollout:
 def read_codex(home: Path, audit_input: AuditInput) -> None:
     """Read every session below `home`, Codex's own folder.
 
-    Releases before June 2025 kept sessions as JSON, without usage. Such files are named.
+    Releases before June 2025 kept sessions as JSON, without usage. Such files are reported as
+    unreadable.
     """
     rollouts = [
         path
@@ -134,7 +135,9 @@ def _set_keys(rollout: Rollout, originals: Sequence[CallCount], *, is_same_sessi
     copied_count = 0
     for original, count in zip(originals, rollout.counts, strict=False):
         has_copied_time = count.time == original.time or _is_early(count, rollout)
-        if original.figures != count.figures or not (is_same_session or has_copied_time):
+        has_same_figures = count.figures == original.figures
+        is_copy = has_same_figures and (is_same_session or has_copied_time)
+        if not is_copy:
             break
         count.key = original.key
         copied_count += 1

@@ -44,11 +44,12 @@ def read_files(path: Path, audit_input: AuditInput) -> None:
     rollouts = []
     for file in files:
         reader = agent_reader(file)
+        is_named_by_user = file == path
         if reader is read_rollout:
-            rollouts.append(file)
+            rollouts.append(file)  # they are read together, because they may be copies
         elif reader is not None:
             reader(file, audit_input)
-        elif file == path or file.name.endswith(SUFFIXES):
+        elif is_named_by_user or file.name.endswith(SUFFIXES):
             _read(file, audit_input)
     read_rollouts(rollouts, audit_input)
 

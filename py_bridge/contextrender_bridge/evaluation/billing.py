@@ -130,8 +130,8 @@ class OpenAICache:
     """OpenAI's cache: it keeps every prompt and reads the longest beginning that it has."""
 
     def __init__(self) -> None:
+        # The time of the last use of each cached beginning, by its hash.
         self._last_uses: dict[int, float] = {}
-        """The time of the last use of each cached beginning, by its hash."""
 
     def bill(self, units: Sequence[Unit], time: float = 0.0) -> Usage:
         """Return the usage of the next prompt. Its longest cached beginning is read.
@@ -163,11 +163,11 @@ class AnthropicCache:
     def __init__(self, *, has_quarter_breakpoints: bool) -> None:
         """Start an empty cache."""
         self._has_quarter_breakpoints = has_quarter_breakpoints
+        # The time of the last use of each cached beginning, by its hash.
         self._last_uses: dict[int, float] = {}
-        """The time of the last use of each cached beginning, by its hash."""
         self._last_prompt_hash = 0
+        # The indexes of the units after which the quarters' breakpoints are.
         self._quarter_units: Sequence[int] = ()
-        """The indexes of the units after which the quarters' breakpoints are."""
 
     def bill(self, units: Sequence[Unit], time: float = 0.0) -> Usage:
         """Return the usage of a prompt. Its longest cached beginning is read, the rest is written.

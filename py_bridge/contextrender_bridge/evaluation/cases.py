@@ -51,9 +51,9 @@ def size_of(budget: int) -> str:
 def cases_of(policies: str, budgets: str) -> list[Case]:
     """Return every policy with every budget; both are comma-separated.
 
-    A policy is a name, optionally with parameters, as in `prune:weight_recency=2`, or with its own
-    budget, as in `prune@12000`. The parameter `agent_defaults=1` sets `Case.agent_defaults`. Raise
-    CommandError if a policy, a parameter or a budget is invalid, or if there is none.
+    A policy may have parameters, as in `prune:weight_recency=2`, and its own budget, as in
+    `prune@12000`. The parameter `agent_defaults=1` sets `Case.agent_defaults`. Raise CommandError
+    if a policy, a parameter or a budget is invalid, or if no policy or no budget is named.
     """
     sizes = _budgets(budgets)
     specs = _parts(policies)

@@ -48,10 +48,10 @@ class _Loop:
         self._calls = calls_of(run.messages)
         self._history: list[Json] = []
         self._times: list[float] = []
+        # The positions in `_history` of each recorded result, by its recorded position.
         self._copies: dict[int, list[int]] = {}
-        """The positions in `_history` of each recorded result, by its recorded position."""
+        # The number of recorded messages that are in `_history`.
         self._appended_count = 0
-        """The number of recorded messages that are in `_history`."""
 
     def step(self, turn: Turn) -> None:
         """Replay one recorded step. Before it, fetch the missing results, each at most once."""

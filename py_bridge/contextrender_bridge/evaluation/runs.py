@@ -73,7 +73,8 @@ class Run:
 def read_runs(paths: Iterable[Path], limit: int | None = None) -> list[Run]:
     """Return the runs in files and folders, in order, at most `limit` of them.
 
-    Raise CommandError if there are none or one is invalid; the message names its file and line.
+    Raise CommandError if there are no runs, or if a run is invalid: the message names the run's
+    file and line.
     """
     runs: list[Run] = []
     for path in _files(paths):

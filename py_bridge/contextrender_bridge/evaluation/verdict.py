@@ -126,8 +126,8 @@ class Verdict:
     def pays_from(self) -> int | None:
         """The tokens of history from which on the recommended case saves; None if it never does.
 
-        This is the length of the shortest run that saves and that enough longer runs resemble: of
-        all runs that are at least this long, at least `PAYING_SHARE` save.
+        This is the smallest length of a run that saves such that, of all runs of at least this
+        length, at least the share `PAYING_SHARE` saves.
         """
         if self.best is None:
             return None
