@@ -43,6 +43,7 @@ def _is_session(name: str) -> bool:
 
 
 def _events(rows: Iterable[sqlite3.Row], audit_input: AuditInput) -> Iterator[Json]:
+    """Yield the events in rows of `EVENTS`: each has an event as text, or compressed."""
     for _, text, packed in rows:
         yield from audit_input.parsed(text if text is not None else _unpacked(packed or b""))
 

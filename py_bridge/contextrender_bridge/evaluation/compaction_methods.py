@@ -69,9 +69,8 @@ class CompactedHistory:
         texts = self._texts()
         first = [text for text in texts if text.role == "user"][:1]
         newest = [text for text in reversed(texts) if text not in first]
-        return self._write(
-            TextChoice(*choose_within([*first, *newest], size, self.counter, cuts=True)), [], size
-        )
+        chosen_texts, tokens = choose_within([*first, *newest], size, self.counter, cuts=True)
+        return self._write(TextChoice(chosen_texts, tokens), [], size)
 
     def newest_results(self, size: int, _: str) -> str:
         """Return a text with the chosen texts and the newest results that fit beside them."""

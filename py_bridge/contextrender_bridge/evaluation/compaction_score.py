@@ -39,10 +39,11 @@ class CompactionScore:
     that the agent replaced.
     """
 
-    def add_step(self, name: str, needed: frozenset[str], unseen: frozenset[str]) -> None:
-        """Count a step under `name`: it needed these values, some of which were not visible."""
-        self.steps[name] += not unseen
-        self.values[name] += len(needed) - len(unseen)
+    def add_step(self, name: str, values: frozenset[str], missing_values: frozenset[str]) -> None:
+        """Count a step under `name`: the step needed `values`, and did not have some of them."""
+        has_all_values = not missing_values
+        self.steps[name] += has_all_values
+        self.values[name] += len(values) - len(missing_values)
 
     def add(self, other: "CompactionScore") -> None:
         """Add the sums of other compactions."""

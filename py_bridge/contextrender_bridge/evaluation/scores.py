@@ -233,7 +233,9 @@ def _sum_of(score: Any, other: Any, name: str) -> Any:
     value, other_value = getattr(score, name), getattr(other, name)
     if isinstance(value, Usage):
         return value.plus(other_value)
-    return add_bills(value, other_value) if isinstance(value, dict) else value + other_value
+    if isinstance(value, dict):  # the usage by billing rule
+        return add_bills(value, other_value)
+    return value + other_value
 
 
 def turns_of(run: Run) -> list[Turn]:

@@ -71,7 +71,7 @@ def select_with_summary(
 
 
 def call_reserve(view: PolicyInput) -> int:
-    """Return the tokens to reserve for the call of the summary."""
+    """Return the tokens to reserve for the call of the result that the summary replaces."""
     return int(CALL_SHARE * view.budget)
 
 
@@ -213,7 +213,7 @@ def text_after(view: PolicyInput, covered: int) -> TextSelection:
 
 
 def text_within_share(view: PolicyInput) -> TextSelection:
-    """Return the text that the method's rule retains within `TEXT_SHARE` of the budget."""
+    """Return the text that `retain_text` selects within `TEXT_SHARE` of the budget."""
     return retain_text(view.history, int(TEXT_SHARE * view.budget), view.text_of, view.counter)
 
 
