@@ -43,21 +43,21 @@ async def measure_console(service: Service, seconds: float) -> dict[str, Any]:
     times_by_shown: dict[Agent | None, list[float]] = {None: [], other_agent: [], agent: []}
     reads = 0
 
-    async def use_console(shown: Agent, ended: asyncio.Event) -> None:
+    async def use_console(shown_agent: Agent, ended: asyncio.Event) -> None:
         nonlocal reads
         for look in cycle(LOOKS):
             if ended.is_set():
                 return
-            body = json.dumps({"session": shown.session}).encode()
-            status, answer = await console_wire.post(look, body, shown.session)
+            body = json.dumps({"session": shown_agent.session}).encode()
+            status, answer = await console_wire.post(look, body, shown_agent.session)
             assert status == 200, answer[:200]
             reads += 1
 
     # In turns, so that noise affects all alike.
     for _ in range(4):
-        for shown, times in times_by_shown.items():
+        for shown_agent, times in times_by_shown.items():
             ended = asyncio.Event()
-            reader = asyncio.create_task(use_console(shown, ended)) if shown else None
+            reader = asyncio.create_task(use_console(shown_agent, ended)) if shown_agent else None
             times += (await run_agents([agent], seconds / 8, Observations())).seconds
             ended.set()
             if reader is not None:
