@@ -155,7 +155,7 @@ class CallCapture(UsageCapture):
         await super().__call__(message)
 
     def end(self) -> None:
-        """Add the call to the totals, unless it was refused. The reply has ended."""
+        """Add the call to the totals after its reply has ended, unless the call was refused."""
         if self.is_accepted:
             key = (self._reply_headers.get("session", ""), *self._history_ids)
             self._collector.add(key, self._reply_headers, self.usage())

@@ -72,7 +72,7 @@ class Agent(ABC):
         """Return the run redirected through `routes`. Raise CommandError if that is impossible."""
 
     def is_passed_through(self, body: bytes) -> bool:
-        """Return whether a model call is forwarded unchanged, because it has no tools."""
+        """Return whether a call is forwarded unchanged: one without tools, of `has_bare_calls`."""
         return self.has_bare_calls and _TOOLS.search(body) is None
 
 
@@ -126,10 +126,7 @@ def read_file(path: Path, parse: Callable[[str], Any]) -> Json:
 
 
 def _text_of(raw: bytes) -> str:
-    """Return a file's text: UTF-16 if it begins with a byte order mark of UTF-16, else UTF-8.
-
-    A byte order mark is removed.
-    """
+    """Return a file's text without its byte order mark, which decides between UTF-16 and UTF-8."""
     if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return raw.decode("utf-16", "replace")
     return raw.decode("utf-8-sig", "replace")

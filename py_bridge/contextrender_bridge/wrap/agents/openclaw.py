@@ -112,7 +112,7 @@ def _check_model(config: Json, redirected: Json, file: Path) -> None:
     """Raise CommandError if the provider of the agent's model has no route."""
     setting = config.get("agents", {}).get("defaults", {}).get("model", {})
     model = str(setting.get("primary", "") if isinstance(setting, dict) else setting)
-    provider = model.partition("/")[0]
+    provider = model.partition("/")[0]  # as in `anthropic/claude-opus-4-8`
     if provider not in redirected:
         raise CommandError(
             f"{file} has no provider with a baseUrl and a supported api for model {model!r}."

@@ -105,7 +105,10 @@ def _model_and_providers(layers: Sequence[Json]) -> tuple[str, Json]:
 
 
 def _address(name: str, settings: Json, request: RunRequest) -> str:
-    """Return a provider's address, or "" if it has none or the proxy does not support its API."""
+    """Return a provider's address, or "" if it has none or the proxy does not support its API.
+
+    In a configured address, each `{env:NAME}` is replaced by the variable.
+    """
     package = settings.get("npm")
     if package and package not in SUPPORTED_PACKAGES:
         return ""
