@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import zstandard
+from contextrender_bridge.audit.audit_input import AuditInput
+from contextrender_bridge.audit.files import read_files
 from contextrender_bridge.base.wire import Json
 
 from tests.audit.homes import (
@@ -120,6 +122,18 @@ def test_codex_rate_limits_are_no_call_and_earlier_format_is_named(
     assert sums(audit) == (1, 1000)
     (sentence,) = audit.sentences
     assert "rollout-2025-05-01-b.json (a format of Codex's without usage)" in sentence
+
+
+def test_codex_counts_of_the_session_alone_are_read_as_differences(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The third one repeats the second. The fourth session's counts began anew."""
+    counts = [count(minute, total, 0) for minute, total in enumerate([1000, 3000, 3000, 500])]
+    for record in counts:
+        del record["payload"]["info"]["last_token_usage"]
+    fork = [*meta("fork", 9, forked_from_id="parent"), *counts[:2], count(9, 3700, 700)]
+    files = {f"{CODEX}/rollout-a.jsonl": [*PARENT[:2], *counts], f"{CODEX}/rollout-b.jsonl": fork}
+    assert sums(audit_home(write_files(tmp_path, files), monkeypatch)) == (4, 4200)
 
 
 def test_each_opencode_format_is_read_or_named(
@@ -353,6 +367,31 @@ def test_damaged_bytes_lose_no_usage(tmp_path: Path, monkeypatch: pytest.MonkeyP
     audit = audit_home(tmp_path, monkeypatch)
     assert sums(audit) == (7, 6_030)
     assert audit.counts["damaged lines"] == 2
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+def test_sessions_in_utf_16_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    """A program that copies a session may write it in the encoding of Windows."""
+    mark = "" if encoding in ("utf-8-sig", "utf-16") else "\ufeff"
+
+    def encoded(*lines: Json) -> bytes:
+        return (mark + "\r\n".join(map(json.dumps, lines))).encode(encoding)
+
+    row = json.loads(opencode_row("msg_1", "ses_a", 1000, 30).split("'")[-2])
+    files = {
+        f"{CLAUDE}/a.jsonl": encoded(claude("m1", text="ö"), claude("m2")),
+        f"{CODEX}/rollout-a.jsonl": encoded(*PARENT),
+        f"{OPENCODE}/storage/message/ses_a/msg_1.json": encoded(row),
+    }
+    audit = audit_home(write_files(tmp_path, files), monkeypatch)
+    assert (sums(audit), audit.counts["damaged lines"]) == ((4, 3_030), 0)
+    log = tmp_path / "log.jsonl"
+    request = {"messages": [{"role": "user", "content": "ö"}]}
+    log.write_bytes(encoded(request, {**request, "model": "m"}))
+    read_files(log, logged := AuditInput())
+    assert (logged.counts["lines"], logged.counts["damaged lines"]) == (2, 0)
 
 
 def test_pi_forks_and_branches_count_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from contextrender_bridge.audit.run_reader import RecordedRun, items, mapping, s
 from contextrender_bridge.base.model_table import add_rates
 from contextrender_bridge.base.rates import TOOL_ITEMS
 from contextrender_bridge.base.usage import Usage
-from contextrender_bridge.base.usage_reading import tool_items_in, usage_of
+from contextrender_bridge.base.usage_reading import count_of, tool_items_in, usage_of
 from contextrender_bridge.base.wire import Json
 
 SOURCE = "Codex"
@@ -169,6 +169,7 @@ class _RolloutReader:
         self._copied_records = 0
         self._has_usage_records = False
         self._seen_figures: set[str] = set()
+        self._session_usage: Mapping[str, object] = {}
         # The items of the current call, by their type.
         self._tool_items: Counter[str] = Counter()
 
@@ -233,17 +234,31 @@ class _RolloutReader:
         If the record does not name its model and service tier, the current ones are used.
         """
         info = mapping(payload.get("info")) or payload
-        call_usage = mapping(info.get("last_token_usage") or info.get("usage") or info)
+        session_usage = mapping(info.get("total_token_usage"))
+        own_usage = {} if session_usage else info
+        call_usage = mapping(info.get("last_token_usage") or info.get("usage") or own_usage)
+        figures = f"{sorted(session_usage.items())} {sorted(call_usage.items())}"
+        call_usage = call_usage or self._added_usage(session_usage)
         usage = usage_of(str(info.get("model") or self._model), call_usage)
         if usage is not None:
             tier = str(info.get("service_tier") or self._tier)
             rate_fields = {"service_tier": tier, TOOL_ITEMS: dict(self._tool_items)}
             usage = replace(usage, model=add_rates(usage.model, usage.prompt, rate_fields))
-        session_usage = mapping(info.get("total_token_usage"))
+        self._session_usage = session_usage or self._session_usage
         id = str(payload.get("response_id") or info.get("response_id") or "")
-        figures = f"{id} {sorted(session_usage.items())} {sorted(call_usage.items())}"
         self._tool_items.clear()
-        return CallCount(self._run, usage, figures, time)
+        return CallCount(self._run, usage, f"{id} {figures}", time)
+
+    def _added_usage(self, session_usage: Mapping[str, object]) -> dict[str, int]:
+        """Return what a call added to the `session_usage`, which early releases alone record.
+
+        It is the whole usage if a count is smaller than before, because the session began anew.
+        """
+        counts = {name: count_of(value) or 0 for name, value in session_usage.items()}
+        before = {name: count_of(self._session_usage.get(name)) or 0 for name in counts}
+        if any(counts[name] < before[name] for name in counts):
+            return counts
+        return {name: counts[name] - before[name] for name in counts}
 
 
 def _add_compacted(run: RecordedRun, payload: Json, time: float) -> None:

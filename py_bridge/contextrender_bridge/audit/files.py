@@ -22,6 +22,7 @@ from typing import Any
 from contextrender_bridge.audit.agent_files import agent_reader, is_agent_file, read_rollout
 from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.codex import read_rollouts
+from contextrender_bridge.audit.opening import to_utf8
 from contextrender_bridge.audit.run_reader import RecordedRun, count_of, items, mapping
 from contextrender_bridge.audit.spans import Traces, spans_in
 from contextrender_bridge.base.errors import CommandError
@@ -87,7 +88,8 @@ def _contents(path: Path, audit_input: AuditInput) -> bytes:
     """Return the contents of a plain or gzipped file; empty if it cannot be read."""
     audit_input.counts["files"] += 1
     try:
-        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        raw = path.read_bytes()
+        return to_utf8(gzip.decompress(raw) if path.suffix == ".gz" else raw)
     except (OSError, EOFError, zlib.error) as error:
         has_reason = isinstance(error, OSError) and error.strerror
         audit_input.cannot_read(path, error if has_reason else "damaged archive")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contextrender_bridge.audit.audit_input import AuditInput
+from contextrender_bridge.audit.opening import to_utf8
 from contextrender_bridge.audit.run_reader import (
     RecordedRun,
     chat,
@@ -112,7 +113,7 @@ def _read_json(path: Path, audit_input: AuditInput) -> Json:
     """Return the object in a JSON file; empty, and recorded as unreadable, if that fails."""
     audit_input.counts["files"] += 1
     try:
-        return next(audit_input.parsed(path.read_bytes()), {})
+        return next(audit_input.parsed(to_utf8(path.read_bytes())), {})
     except OSError as error:
         audit_input.cannot_read(path, error)
         return {}

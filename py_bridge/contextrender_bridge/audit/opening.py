@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import sqlite3
 from collections.abc import Iterator
@@ -62,6 +63,13 @@ def open_store(path: Path) -> sqlite3.Connection:
     return store
 
 
+def to_utf8(raw: bytes) -> bytes:
+    """Return the contents of a text file in UTF-8. A byte order mark says that it is UTF-16."""
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return raw.decode("utf-16", "replace").encode()
+    return raw
+
+
 def lines_in(path: Path) -> Iterator[bytes]:
     """Yield the lines of a plain or zstd-compressed file. Lines may have their newline.
 
@@ -69,6 +77,10 @@ def lines_in(path: Path) -> Iterator[bytes]:
     """
     with path.open("rb") as raw:
         if path.suffix != ".zst":
+            if (start := raw.read(2)) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+                yield from to_utf8(start + raw.read()).splitlines()
+                return
+            raw.seek(0)
             yield from raw
             return
         import zstandard
