@@ -106,7 +106,10 @@ class CallRecord:
         return bool(without_ignored(self) == without_ignored(other))
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields that are stored."""
+        """Return the fields that are stored.
+
+        `own_budget` is 0 if the budget is that of the settings. `faulted` is `follows_miss`.
+        """
         return {
             **UNSET_FIELDS,
             **self.settings.to_json(),

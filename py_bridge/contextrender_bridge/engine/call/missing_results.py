@@ -63,22 +63,28 @@ def missing_results(
     of it that is nowhere in the prompt, or repeats its tool call. `prompt()` reads the texts of the
     prompt, which takes long.
     """
-    values_by_result = values_used(history, answer)
-    for result in values_by_result.keys() & set(complete):
-        del values_by_result[result]
+    complete_results = set(complete)
+    values_by_result = {
+        result: values
+        for result, values in values_used(history, answer).items()
+        if result not in complete_results
+    }
     used_values: set[str] = set().union(*values_by_result.values())
-    invisible_values = without_visible(used_values, prompt()) if values_by_result else set()
+    invisible_values = without_visible(used_values, prompt()) if used_values else set()
     result_counts = history.reuse.result_counts(invisible_values)
     repeated_results = set(history.results_called_again.get(answer, ())).difference(complete)
+
     missing_list: list[MissingResult] = []
     for result in sorted(repeated_results | values_by_result.keys()):
-        values = values_by_result.get(result, set()) & invisible_values
-        rarest_first = tuple(sorted(values, key=lambda value: (result_counts.get(value, 0), value)))
-        if result in repeated_results:
-            missing_list.append(MissingResult(result, rarest_first, repeated=True))
-        elif values:
-            names_only = _are_known_names(history, result, values, text_of)
-            missing_list.append(MissingResult(result, rarest_first, False, names_only))
+        missing_values = values_by_result.get(result, set()) & invisible_values
+        is_repeated = result in repeated_results
+        if not (is_repeated or missing_values):
+            continue
+        rarest_first = sorted(
+            missing_values, key=lambda value: (result_counts.get(value, 0), value)
+        )
+        names_only = not is_repeated and _are_known_names(history, result, missing_values, text_of)
+        missing_list.append(MissingResult(result, tuple(rarest_first), is_repeated, names_only))
     return tuple(missing_list)
 
 

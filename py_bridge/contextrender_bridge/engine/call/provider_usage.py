@@ -60,12 +60,13 @@ class ProviderUsage:
             raise InvalidRequest(
                 f"usage.declared_tokens must map at most {MAX_TOOLS} tool names to tokens"
             )
-        tokens = tuple(fields.get(name, 0) for name in TOKEN_FIELDS)
-        added = fields.get("added_tokens", 0)
         reply = {name: fields.get(name, unset) for name, unset in REPLY_FIELDS.items()}
         error = reply["error"]
         if not isinstance(error, str) or not ERROR_CODE.fullmatch(error):
             raise InvalidRequest("usage.error must be an error's code, not its text")
+
+        tokens = tuple(fields.get(name, 0) for name in TOKEN_FIELDS)
+        added = fields.get("added_tokens", 0)
         reply_counts = (reply["first_byte_ms"], reply["reply_ms"], reply["status"])
         counts = *tokens, added, *(declared or {}).values(), *reply_counts
         if not all(type(count) is int and 0 <= count < COUNT_LIMIT for count in counts):
@@ -74,12 +75,13 @@ class ProviderUsage:
             )
         delivery = str(fields.get("delivery") or "")
         check_delivery(delivery or RENDERED)
+
         if declared is not None:
             declared = {short_name(name): count for name, count in declared.items()}
-        has_counts = any(name in fields for name in TOKEN_FIELDS)
+        has_token_counts = any(name in fields for name in TOKEN_FIELDS)
         return cls(
             messages,
-            tokens=tokens if has_counts else None,
+            tokens=tokens if has_token_counts else None,
             delivery=delivery,
             model=short_name(str(fields.get("model") or "")),
             requested_model=short_name(str(fields.get("requested_model") or "")),

@@ -91,8 +91,8 @@ def match_branch(
     """
     branch, matched = ROOT, 0
     if offset:
-        with_prefix = _branch_with_prefix(branches, head, offset, prefix, history_of)
-        branch, matched = _oldest_ancestor_with(branches, with_prefix, offset), offset
+        prefix_branch = _branch_with_prefix(branches, head, offset, prefix, history_of)
+        branch, matched = _oldest_ancestor_with(branches, prefix_branch, offset), offset
     # A branch differs from its parent from its first own message on. If the transcript has this
     # message of several branches, the one with the latest fork matches most.
     for info in branches:
@@ -139,26 +139,29 @@ def _count_equal_first(recorded_digests: Sequence[str], sent_digests: Sequence[s
 def is_same_conversation(
     history: History, matched: int, messages: Sequence[Mapping[str, Any]]
 ) -> bool:
-    """Return whether a history that differs from a recorded one is surely the same conversation.
+    """Return whether a history and a recorded one are certain to be the same conversation.
 
-    `history` is the recorded one, whose first `matched` messages are equal. `messages` are the
-    other history's messages after these. Only one conversation has a call with a random id. So
-    both are the same if they share such a call, and the model made it after the first request, or
-    its result follows the point where the two differ. Calls in the first request do not count,
-    because they may be examples that an application sends in each conversation.
+    They are if both have a call with the same random id. `history` is the recorded one. The other
+    history has the same first `matched` messages, and then `messages`.
     """
     later_ids = {str(message.get("tool_call_id")) for message in messages}
     results, first_time = history.results, next(iter(history.times), 0.0)
     for number, id in enumerate(results.call_id):
-        asked_at = results.call_message[number]
-        if results.message[number] >= matched:
-            is_shared = id in later_ids
+        call_message = results.call_message[number]
+        is_in_both = results.message[number] < matched
+        if is_in_both:
+            # An application may send calls as examples in the first request of each conversation.
+            is_shared = call_message != NO_CALL and history.times[call_message] > first_time
         else:
-            is_shared = asked_at != NO_CALL and history.times[asked_at] > first_time
-        tool = history.names[results.event[number]]
-        if is_shared and any(part[0] not in tool for part in _RANDOM.finditer(id)):
+            is_shared = id in later_ids
+        if is_shared and _is_random(id, history.names[results.event[number]]):
             return True
     return False
+
+
+def _is_random(id: str, tool: str) -> bool:
+    """Return whether a call's id has a random part that is not a part of the tool's name."""
+    return any(part[0] not in tool for part in _RANDOM.finditer(id))
 
 
 def shared_events(branches: Sequence[BranchInfo], branch: int, other: int) -> int:

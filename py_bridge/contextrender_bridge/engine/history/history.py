@@ -91,7 +91,7 @@ class History:
         self.roles: list[str] = []
         self.messages: list[Json | None] = []  # None if its text is not in memory
         self.digests: list[str] = []  # of all messages up to it
-        self.turns = array("l")
+        self.turns = array("l")  # a result has the turn of its call
         self.text_tokens = array("l")  # of the message's text; 0 for a tool result
         self.totals = array("l")  # the tokens of all messages up to it, results and calls included
         self.first_events = array("l")  # the number of its first event
@@ -99,7 +99,7 @@ class History:
 
         # Counts, and positions of messages (-1 if there is none):
         self.events = 0
-        self.assistants = 0
+        self.assistants = 0  # the number of assistant messages
         self.turn = 1  # the number of the next model call
         self.text_bytes = 0  # the size of the texts in memory
         self.total_tokens = 0
@@ -108,7 +108,7 @@ class History:
         self.last_user = -1
         self.last_assistant = -1
         self.text_messages = array("l")
-        """The positions of all messages but tool results and messages that are calls alone."""
+        """The positions of all messages but tool results and messages that consist of calls."""
 
         # Tool results and calls:
         self.results = ResultArrays()
@@ -119,7 +119,7 @@ class History:
         self.results_called_again: dict[int, tuple[int, ...]] = {}
         """By an assistant message's position: the results whose call it repeats word for word."""
         self._open_calls: dict[str, list[_OpenCall]] = {}  # calls without a result, by id
-        self._latest_result: dict[int, int] = {}  # of each call, by the call's hash
+        self._latest_result: dict[int, int] = {}  # the newest result of a call, by the call's hash
         self._result_at: dict[int, int] = {}  # the result's number, by its message's position
 
         # What policies need from call to call:
@@ -375,7 +375,7 @@ class History:
         call = self._close_call(event.call_id)
         if call:
             self._latest_result[call.hash] = len(results)
-            number = call.event - self.first_events[call.message] - 1
+            number = call.event - self.first_events[call.message] - 1  # of the call in its message
             self.files.add_result(len(results), (call.message, number), event.text)
         self.names[self.events] = self.names[call.event] if call else intern(event.name)
         results.message.append(position)

@@ -202,7 +202,7 @@ def summarise_result(model: str, content: str, question: str, limit: int) -> Sum
 
 
 def _without_usage(answer: Answer) -> Answer:
-    """Return the answer for a request that shares it, without the tokens."""
+    """Return the answer without its usage, for a request that shares it with an earlier one."""
     if answer.failure is not None:
         return answer
     return Answer(replace(answer.value, usage=NOTHING_USED))

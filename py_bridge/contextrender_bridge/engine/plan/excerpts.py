@@ -189,8 +189,9 @@ class ExcerptBuilder:
     ) -> None:
         """Add the segments with the largest gains, and skip those that do not fit.
 
-        Stop after `max_misfits` of these. `gains` has the gains of the segments from `first` on.
-        `remaining` returns the number of tokens that are left.
+        Stop after `max_misfits` segments that do not fit. `gains` has the gains of the segments
+        from `first` on. `remaining` returns the number of tokens that are left. With
+        `prefers_newer`, add a segment of a newer version of the same file instead, if possible.
         """
         misfits = 0
         for segment in self._best_first(first, gains):

@@ -75,6 +75,7 @@ def show_in_part(
     excerpts = ExcerptBuilder(builder, scores)
     for index, result in enumerate(results):
         share = _excerpt_share(builder, results[index:], token_limit)
+        # Leave enough of the budget for at least the first line of each later result.
         later_results = results[index + 1 :]
         reserved_tokens = sum(min(builder.costs[r], MIN_SHOWN) for r in later_results)
         available_tokens = builder.remaining_tokens - reserved_tokens
