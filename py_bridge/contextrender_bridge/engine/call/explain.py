@@ -154,8 +154,9 @@ class UseRow:
 class ResultRow:
     """One result: its scores (None if the policy has none), its sizes and the decision on it.
 
-    `edited_at` is the turn of the first edit of the result's file after the result, None if there
-    is none.
+    `position` is that of its message, `event` its event number. `tokens` is its size, `cost` its
+    size with its call. `edited_at` is the turn of the first edit of the result's file after the
+    result, None if there is none.
     """
 
     position: int

@@ -81,7 +81,7 @@ RESULT_KIND, TEXT_KIND, CALL_KIND = "r", "m", "c"
 
 
 def event_kinds_of(messages: Iterable[Json]) -> list[str]:
-    """Return for each message the kinds of its events, as a text such as "mcc" for two calls."""
+    """Return the kinds of each message's events, such as "mcc" for a message with two calls."""
     kinds: list[str] = []
     for message in messages:
         is_assistant = message["role"] == "assistant"
@@ -228,7 +228,7 @@ def _miss_edge(event: int, fields: Mapping[str, Any]) -> ShownEvent:
 def _leads_to(edge: ShownEvent, kinds: str) -> bool:
     """Return whether an edge leads to one of the first events, whose `kinds` are given.
 
-    An edge for a restored part or for a miss, and the part's host, must be a result.
+    A restored part, its host and a miss must be results.
     """
     if edge.kind not in (RESTORED, MISSES):
         return edge.event < len(kinds)

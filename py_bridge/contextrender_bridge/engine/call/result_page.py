@@ -57,10 +57,10 @@ class Page:
 def _in_selection_order(
     rendered: RenderedCall, selection: Selection, *, descending: bool
 ) -> list[int]:
-    """Return all results in the order in which they were selected.
+    """Return all results in the order in which they were selected, or in the reverse order.
 
     The order is known only for results that the rendering and the `selection` show in the same way.
-    The other results in the prompt come after these, the newest first, and then the omitted
+    The other results in the prompt always come after these, the newest first, and then the omitted
     results, the newest first.
     """
     differing_results = selection.differing_results(rendered.selection)

@@ -36,7 +36,7 @@ def _cut_call_to_fit(
 ) -> bool:
     """Cut a result's call if it does not fit the limit beside the `shown_tokens` of the result.
 
-    Return False if the call cannot be cut so far.
+    Return False if the call does not fit, however much of it is cut.
     """
     if builder.call_tokens[result] + shown_tokens <= token_limit:
         return True
@@ -51,7 +51,7 @@ def _cut_call_to_fit(
 
 
 def first_line_of(context: CallContext, result: int, limit: int) -> Substitute | None:
-    """Return a result's first line in at most `limit` tokens, or None if no word fits.
+    """Return a result's first line, cut to `limit` tokens, or None if no token of it fits.
 
     An excerpt's mark comes before the line if both fit.
     """
@@ -61,7 +61,8 @@ def first_line_of(context: CallContext, result: int, limit: int) -> Substitute |
     start = len(text) - len(text.lstrip())
     first_line = text[start:].partition("\n")[0]
     for has_mark in (True, False):
-        # The mark has the number of omitted tokens, which is known once the line is cut.
+        # The mark has the number of omitted tokens, which is only known when the line is cut. Until
+        # then, reserve the tokens of a mark with the largest number.
         largest_mark = mark(position, size, size) if has_mark else ""
         line_limit = limit - MESSAGE_OVERHEAD - view.counter.text(largest_mark + GAP)
         if line_limit <= 0:

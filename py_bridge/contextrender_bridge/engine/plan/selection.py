@@ -123,10 +123,10 @@ class Changes:
 
     An event is a message's text, a call's arguments or a result.
 
-    - `complete` events are now shown in full, `excerpts` by these substitutes, `dropped` ones not
-      at all.
-    - `restored` has the texts that are shown again after results, by the event of this result. A
-      later change of this result removes the text.
+    - `complete` has the events that are now shown in full, `dropped` those that are not shown any
+      more. `excerpts` has the substitutes that are now shown instead of events.
+    - `restored` has the texts of other results that are shown again after a result, by the event of
+      the latter. A later change of the latter result removes the text.
     - `next_excerpts` has the shorter excerpts that the next call will show of some events among
       `complete` and `excerpts`.
     """
@@ -150,8 +150,8 @@ class Selection:
     - `restored` has the texts of other results that are shown again after a complete result, by the
       number of the complete result. `arguments` has the cut arguments of calls, by the calls'
       results.
-    - `next_excerpts` has excerpts of results that only this call shows at greater length. The next
-      call will show the excerpts (`as_continued`).
+    - `next_excerpts` has the excerpts with which the next call will show some results
+      (`as_continued`). This call alone shows these results at greater length.
 
     The data that the next call needs:
 

@@ -174,7 +174,10 @@ def compare_groups(sessions: Sequence[BilledSession]) -> list[Ratio]:
 
 
 def sentence(rendered: int, holdout: int, ratios: Sequence[Ratio]) -> str:
-    """Return the comparison of the groups in one sentence."""
+    """Return the comparison of the groups in one sentence.
+
+    `rendered` and `holdout` are the numbers of sessions in the groups.
+    """
     if min(rendered, holdout) < MIN_SESSIONS:
         return (
             f"Too little to compare: {rendered} rendered and {holdout} held-out sessions with "
