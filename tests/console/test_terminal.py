@@ -12,6 +12,7 @@ from contextrender_bridge.cli.inspect.common import headline_share
 from contextrender_bridge.engine.call.call_record import numbers_in
 
 from tests.console.conftest import HOSTILE, LARGE, ORDERS, Console, Service, complete
+from tests.console.looking import expect
 from tests.console.transcripts import make_run
 from tests.support.command import contextrender
 from tests.support.transcripts import step, user
@@ -289,3 +290,13 @@ def test_savings_are_equal_in_every_view(service: Service, console: Console) -> 
 )
 def test_share_below_one_is_never_100_percent(steps: int, missing: int, share: str) -> None:
     assert headline_share({"steps": steps, "steps_with_misses": missing}) == share
+
+
+def test_replay_of_a_recorded_session_is_named(service: Service, console: Console) -> None:
+    service.record("only recorded", make_run(12))
+    assert "This is a replay" in " ".join(run(service, "show", "only recorded").split())
+    assert "replay" not in run(service, "show", ORDERS)
+    note = console.open("only recorded", "misses").page.get_by_text("This is a replay under")
+    expect(note).to_be_visible()
+    console.open(ORDERS, "misses").page.locator(".verdict").wait_for()
+    expect(note).to_have_count(0)

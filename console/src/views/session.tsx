@@ -7,7 +7,7 @@ import { Empty, Failure, Figure, Loading, RESULTS, STEPS, TURNS, USES } from "..
 import { Signed } from "../parts/cost";
 import { address, go, type Place, searchAddress, type View, VIEWS } from "../route";
 import { describeState, type SessionData, useSession } from "../session";
-import { headlineOf, headlineShare, isSame, settingOf } from "../setting";
+import { headlineOf, headlineShare, isSame, nameOf, settingOf } from "../setting";
 import type { InspectView } from "../types";
 import { Call } from "./call";
 import { Diagnosis } from "./diagnosis";
@@ -170,6 +170,7 @@ function Content({ isCorrupted, isRecorded, own, tried, place }: ContentProps) {
     <>
       {outcome}
       {place.view === "misses" && <Diagnosis data={own} isRecorded={isRecorded} />}
+      {isRecorded && !tried && <p class="hint">No call of this session went through ContextRender. This is a replay under {nameOf(own)}.</p>}
       {place.view === "misses" && <Misses {...props} isCorrupted={isCorrupted} />}
       {place.view === "call" && <Call {...props} />}
       {place.view === "savings" && <Savings data={data} />}

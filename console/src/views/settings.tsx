@@ -61,7 +61,7 @@ export function Settings({ place, own, tried }: Props) {
       {complete ? <p class="verdict" role="status">{sentence}</p> : <Loading what={`${number(turns)} of ${number(last)} turns replayed under ${options.length} settings`} />}
       <Curve options={options} own={here} chosen={shownSession} to={to} />
       <details>
-        <summary>The same figures as a table</summary>
+        <summary>The figures as a table</summary>
         <Table
           label="Settings compared"
           columns={columnsOf(here, to)}

@@ -42,11 +42,11 @@ const COLUMNS: Column<Tool>[] = [
 
 /** The tools of the session, or of the newest sessions together. */
 export function Tools({ place, data }: ViewProps) {
-  const [sort, setSort] = useState<Sorted>({ key: "dollars", down: true });
+  const [sort, setSort] = useState<Sorted | undefined>();
   const [scope, setScope] = useOption<keyof typeof SCOPES>(place, "sessions", "");
   const { value, error, busy, again } = useCompleteReport<ToolsView>("tools", scope ? {} : data.branch, data.last + data.answers);
   const tools = useMemo(() => withMisses(value?.tools ?? [], data), [data.version, value]);
-  const rows = useMemo(() => orderBy(tools, sort.key as keyof Tool, sort.down), [tools, sort]);
+  const rows = useMemo(() => sort ? orderBy(tools, sort.key as keyof Tool, sort.down) : tools, [tools, sort]);
   const columns = [
     text<Tool>("Tool", (tool) => <a href={data.to("timeline", null, { tool: tool.name })}>{tool.name || "a tool"}</a>, { by: "name", rising: true }),
     num<Tool>("Largest", ({ largest, largest_session: session, largest_turn: turn }) => (largest ? <a href={scope ? address(session, "call", turn) : data.to("call", turn)}>{short(largest)}</a> : "–"), {

@@ -95,16 +95,17 @@ class ServiceClient:
         return result | {"next": None}
 
     def totals(self, session: str, branch: int | None = None) -> Json:
-        """Return the totals of a session's answered calls.
+        """Return the totals of a session's answered calls, and `calls`, how many were recorded.
 
         A long session needs several equal requests. With each, the service computes more of the
         totals, until its reply is `complete` (docs/api.md, `savings`).
         """
+        recorded_totals = self.ask("inspect_session", session=session)["session"]["totals"]
         fields = {"session": session, "branch": branch, "columns": False}
         while True:
             view = self.ask("savings", **fields)
             if view["complete"]:
-                return dict(view["totals"])
+                return {**view["totals"], "calls": recorded_totals["calls"]}
 
 
 def headline_share(totals: Json) -> str:
@@ -115,12 +116,15 @@ def headline_share(totals: Json) -> str:
 
 
 def headline(totals: Json) -> str:
-    """Return the share of steps that had every value they used, in one sentence."""
+    """Return the share of steps that had every value they used, and whether this is a replay."""
     steps, steps_with_misses = totals["steps"], totals["steps_with_misses"]
     if not steps:
         return "No answer used an earlier result."
     end = f"{steps_with_misses:,} missed one" if steps_with_misses else "none missed any"
-    return f"{headline_share(totals)} of {steps:,} steps had every value they used; {end}."
+    share = f"{headline_share(totals)} of {steps:,} steps had every value they used; {end}."
+    if totals["calls"]:
+        return share
+    return f"{share} This is a replay: no call of this session went through ContextRender."
 
 
 def old_versions_note(count: int) -> str:

@@ -48,9 +48,7 @@ def draw(view: Json, session: str, totals: Json | None) -> RenderableType:
     names_only_count = len(view["misses"]) - len(misses)
     head = Text.assemble(agent_text(session, "bold"), f"  {headline(totals) if totals else ''}")
     if names_only_count:
-        head.append(
-            f" Not counted: {names_only_count} results that held names of tools or fields alone."
-        )
+        head.append(f" Not counted: misses of names of tools or fields alone ({names_only_count}).")
     head.append(old_versions_note(view["old_versions"]))
     table = new_table("turn", "result", text_columns=("result",))
     table.add_column("missing", ratio=2)
