@@ -33,9 +33,9 @@ class ContextRenderMixin:
     def trimmed_messages(self) -> list[Json]:
         """The messages for the next model call. The caller may change them."""
         # The last instruction is the task itself, which is the user's turn.
-        instructions = max(self.num_instruction_messages - 1, 0)
+        count = max(self.num_instruction_messages - 1, 0)
         session = f"{self.world.experiment_name}/{self.world.task_id}"
-        prompt = fit_texts(self._planner, self.messages, instructions=instructions, session=session)
+        prompt = fit_texts(self._planner, self.messages, instruction_count=count, session=session)
         return copy.deepcopy(list(prompt))
 
     @cached_property

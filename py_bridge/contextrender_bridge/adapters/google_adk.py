@@ -22,10 +22,10 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.contents import plain_text
 
 ORIGIN = "annotations"
-"""The field that a message and a block have in addition, to find the original again.
+"""A field that is added to each message and block, to find its original after the rendering.
 
-For a message it is the number of its content; for a block, the numbers of its content and part. It
-is not recorded.
+For a message it has the number of the content; for a block, the numbers of the content and of the
+part. It is not recorded.
 """
 MEDIA = ("image", "audio")
 
@@ -90,34 +90,43 @@ def _render_content(message: Json, contents: list[Content]) -> Content:
     for block in message["content"]:
         number, part_number = block[ORIGIN]
         original_parts = contents[number].parts
-        part = _part(original_parts[part_number], block)
+        part = _render_part(original_parts[part_number], block)
         if part.function_call and not has_call:
-            # Only the first of parallel calls is signed, and Gemini requires the signature. If that
-            # call is omitted, the first one that is shown gets its signature.
-            first_call = next(part for part in original_parts if part.function_call)
-            if part.thought_signature != first_call.thought_signature:
-                signature = {"thought_signature": first_call.thought_signature}
-                part = part.model_copy(update=signature)
+            part = _with_signature(part, original_parts)
             has_call = True
         parts.append(part)
+    # Unchanged parts are the original objects.
     if [id(part) for part in parts] == [id(part) for part in original.parts or []]:
         return original
     return original.model_copy(update={"parts": parts})
+
+
+def _with_signature(first_shown_call: Part, parts: list[Part]) -> Part:
+    """Return the first shown call of a content with the signature of the content's first call.
+
+    Only the first of parallel calls is signed, and Gemini requires the signature. `parts` are all
+    parts of the content.
+    """
+    signature = next(part for part in parts if part.function_call).thought_signature
+    if first_shown_call.thought_signature == signature:
+        return first_shown_call
+    return first_shown_call.model_copy(update={"thought_signature": signature})
 
 
 def _history_length(contents: list[Content], user_content: Content | None) -> int:
     """Return the number of contents that are the session's history.
 
     ADK adds dynamic instructions and memories after the newest results. They are not part of the
-    session, and their place differs in each call.
+    session, and their place differs in each call. `user_content` is the user's newest message,
+    which is history even if it follows results.
     """
     end = len(contents)
     while end and contents[end - 1].role == "user" and not _has_results(contents[end - 1]):
         end -= 1
     follows_results = end > 0 and _has_results(contents[end - 1])
-    # The user's own new message is history, though it may follow results.
-    has_user_message = user_content in contents[end:]
-    return end if follows_results and not has_user_message else len(contents)
+    if not follows_results or user_content in contents[end:]:
+        return len(contents)
+    return end
 
 
 def _has_results(content: Content) -> bool:
@@ -144,7 +153,7 @@ def _block(part: Part) -> Json:
     return {"type": "text", "text": part.text} if part.text else _media(part)
 
 
-def _part(part: Part, block: Json) -> Part:
+def _render_part(part: Part, block: Json) -> Part:
     """Return the part, or a copy with the block's text or arguments if they differ."""
     if block == {**_block(part), ORIGIN: block[ORIGIN]}:
         return part
@@ -153,7 +162,7 @@ def _part(part: Part, block: Json) -> Part:
     if block["type"] == "tool_use":
         call = part.function_call.model_copy(update={"args": block["input"]})
         return part.model_copy(update={"function_call": call})
-    response = {_key(part) or "result": plain_text(block["content"])}
+    response = {_text_key(part) or "result": plain_text(block["content"])}
     result = part.function_response.model_copy(update={"response": response})
     return part.model_copy(update={"function_response": result})
 
@@ -177,7 +186,7 @@ def _media(part: Any) -> Json:
 
 def _result(part: Part) -> Json:
     """Return the content of a result's block: the response's only text, or the response as JSON."""
-    result, key = part.function_response, _key(part)
+    result, key = part.function_response, _text_key(part)
     response = result.response or {}
     text = response[key] if key else json.dumps(response, default=str, ensure_ascii=False)
     return {"content": [{"type": "text", "text": text}, *map(_media, result.parts or [])]}
@@ -188,8 +197,8 @@ def _id(part: Any) -> str:
     return part.id or part.name or "function"
 
 
-def _key(part: Part) -> str:
-    """Return the key of a response's only text, or "" if the response has anything else."""
+def _text_key(part: Part) -> str:
+    """Return the key of a response that is a single text; otherwise an empty text."""
     response = part.function_response.response or {}
     if len(response) != 1:
         return ""

@@ -97,9 +97,9 @@ def _render_message(
 ) -> AnyMessage | None:
     """Return the message as rendered, or None if it is omitted.
 
-    `position` is the number of its chat message. If only a part is shown, return a copy with the
-    rendered text, and without the omitted tool calls and their content blocks. The signature of an
-    omitted call moves to the first shown call.
+    `position` is the number of its chat message. If only a part of the message is shown, return a
+    copy with the rendered text, and without the omitted tool calls and their content blocks. The
+    signature of an omitted call moves to the first shown call.
     """
     calls = message.tool_calls if isinstance(message, AIMessage) else []
     remaining = rendered.remaining(position, len(calls))
@@ -157,10 +157,11 @@ def _shown_signatures(ids: list[str | None], numbers: list[int], signatures: Jso
     is omitted, the first shown call gets its signature. `ids` are the ids of all calls, `numbers`
     the positions of the shown ones, and `signatures` the signatures of all calls by call id.
     """
+    if not numbers:
+        return {}
     shown_ids = [ids[number] for number in numbers]
-    shown_signatures = {str(name): signatures[name] for name in shown_ids if name in signatures}
-    omitted_ids = ids[: numbers[0]] if numbers else []
-    for name in omitted_ids:
-        if name in signatures:
-            return {str(shown_ids[0]): signatures[name], **shown_signatures}
+    shown_signatures = {str(id): signatures[id] for id in shown_ids if id in signatures}
+    for omitted_id in ids[: numbers[0]]:
+        if omitted_id in signatures:
+            return {str(shown_ids[0]): signatures[omitted_id], **shown_signatures}
     return shown_signatures

@@ -42,6 +42,7 @@ class ContextRenderAgent(DefaultAgent):
         history = self.messages
         prompt = self._render()
         rendered_count = len(prompt)
+        # `DefaultAgent.query` sends `self.messages` and appends the model's messages to them.
         self.messages = prompt
         try:
             return super().query()

@@ -32,7 +32,7 @@ class ContextRenderFilter:
     def for_session(self, session: Session | str) -> CallModelInputFilter:
         """Return this filter for one session, which is a session of the SDK or a name.
 
-        It is needed because the SDK does not pass the session to a filter.
+        The SDK does not pass the session to a filter.
         """
 
         async def render(data: CallModelData[Any]) -> ModelInputData:
@@ -47,7 +47,8 @@ class ContextRenderFilter:
     ) -> ModelInputData:
         """Return the input with the rendered items, and the instructions unchanged."""
         model_data = data.model_data
-        # The instructions are not part of it, because agents that hand over share one history.
+        # The recorded history lacks the instructions, because it is the same for all agents that
+        # hand over to each other.
         body: Json = {"input": model_data.input}
         fit = await asyncio.to_thread(self._planner.fit, body, session=session, dialect="responses")
         return ModelInputData(input=fit.body["input"], instructions=model_data.instructions)

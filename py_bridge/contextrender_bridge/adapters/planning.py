@@ -79,8 +79,8 @@ class Planner:
     def fail_open(self, render: Callable[[T], T], history: T) -> T:
         """Return `render(history)`, or `history` itself if `render` raises an exception.
 
-        `fit` raises no error then, but an adapter may fail to read or write a runtime's messages.
-        Such a failure is counted.
+        `fit` itself fails open, but an adapter may fail to convert a runtime's messages. Count such
+        a failure.
         """
         try:
             return render(history)
@@ -95,10 +95,11 @@ class Planner:
 
 @dataclass(frozen=True)
 class RemainingMessage:
-    """A message as the prompt shows it: the numbers of its shown calls, and its text.
+    """A message as the prompt shows it.
 
-    `text` is None if the message's own text is shown, and empty if no text is shown. `is_unchanged`
-    is true if nothing is omitted.
+    - `calls`: the numbers of its calls that are shown.
+    - `text`: the substitute for its text; None for its own text, empty if no text is shown.
+    - `is_unchanged`: all of the message is shown.
     """
 
     calls: list[int]
@@ -110,26 +111,26 @@ class RemainingMessage:
 class RenderedHistory:
     """A plan for a runtime's messages.
 
-    `positions` has the number of the chat message of each of the runtime's messages, None if it has
-    none.
+    `positions` has, for each message of the runtime, the position of its canonical message in the
+    plan; None if the message could not be read.
     """
 
     plan: MessagePlan
     positions: Sequence[int | None]
 
-    def remaining(self, message: int, calls: int = 0) -> RemainingMessage | None:
-        """Return what is shown of message number `message`, or None if it is omitted.
+    def remaining(self, message: int, call_count: int = 0) -> RemainingMessage | None:
+        """Return what is shown of message number `message`, which has `call_count` tool calls.
 
-        `calls` is the number of the message's tool calls.
+        Return None if the message is omitted.
         """
         position = self.positions[message]
         if position is None:
-            return RemainingMessage(list(range(calls)), None, is_unchanged=True)
-        shown_calls = [call for call in range(calls) if self.plan.shows_call(position, call)]
+            return RemainingMessage(list(range(call_count)), None, is_unchanged=True)
+        shown_calls = [call for call in range(call_count) if self.plan.shows_call(position, call)]
         text = self.plan.text(position)
         if not self.plan.shows(position):
             return RemainingMessage(shown_calls, "", is_unchanged=False) if shown_calls else None
-        is_unchanged = text is None and len(shown_calls) == calls
+        is_unchanged = text is None and len(shown_calls) == call_count
         return RemainingMessage(shown_calls, text, is_unchanged)
 
 
@@ -144,39 +145,43 @@ def rendered_history(fit: RenderedRequest) -> RenderedHistory | None:
 def shown_parts(
     parts: Sequence[Any], is_reasoning: Callable[[Any], bool], show: Callable[[Any], Any]
 ) -> list[Any]:
-    """Return the parts of a message as `show` returns them, without those that it makes None.
+    """Return the shown parts of a message. `show` returns a part as it is shown, None if omitted.
 
-    A provider refuses reasoning without the part that it led to. So reasoning is returned if any
-    part between it and the next reasoning is, or if there is none.
+    A provider refuses reasoning without the part that it led to. So if all parts between reasoning
+    and the next reasoning are omitted, omit the reasoning, too.
     """
     sent_parts: list[Any] = []
-    pending: list[Any] = []
-    has_omitted = False
+    pending_reasoning: list[Any] = []  # the reasoning after the last shown part
+    has_omitted = False  # a part after that reasoning is omitted
     for part in parts:
         if is_reasoning(part):
-            pending = [part] if has_omitted else [*pending, part]
+            pending_reasoning = [part] if has_omitted else [*pending_reasoning, part]
             has_omitted = False
         elif (sent_part := show(part)) is None:
             has_omitted = True
         else:
-            sent_parts += [*pending, sent_part]
-            pending = []
-    return sent_parts if has_omitted else [*sent_parts, *pending]
+            sent_parts += [*pending_reasoning, sent_part]
+            pending_reasoning = []
+    return sent_parts if has_omitted else [*sent_parts, *pending_reasoning]
 
 
 def fit_texts(
-    planner: Planner, messages: Sequence[Json], *, instructions: int = 0, session: str | None = None
+    planner: Planner,
+    messages: Sequence[Json],
+    *,
+    instruction_count: int = 0,
+    session: str | None = None,
 ) -> Sequence[Json]:
     """Return the messages to show, for runtimes that send results as text of the user.
 
-    Return `messages` itself if all are shown. The first `instructions` messages are instructions
-    and always shown. After them, a user message that follows an assistant message is a result. An
-    omitted result becomes a short line if the roles would otherwise not alternate.
+    Return `messages` itself if all are shown. The first `instruction_count` messages are always
+    shown. After them, a user message that follows an assistant message is a result. An omitted
+    result becomes a short line if the roles would otherwise not alternate.
     """
 
     def render(history: Sequence[Json]) -> Sequence[Json]:
         """Return the messages to show, or `history` itself if all are shown."""
-        chat = [_with_role(history, number, instructions) for number in range(len(history))]
+        chat = [_with_role(history, number, instruction_count) for number in range(len(history))]
         rendered = planner.render(chat, session=session, dialect="observations")
         if rendered is None:
             return history
@@ -184,7 +189,6 @@ def fit_texts(
         for number, message in enumerate(history):
             remaining = rendered.remaining(number)
             if remaining is None:
-                # Many models require roles to alternate, so a line replaces an omitted result.
                 follows_assistant = prompt and prompt[-1].get("role") == "assistant"
                 if follows_assistant and message.get("role") != "assistant":
                     prompt.append({**message, "content": OMITTED})
@@ -198,12 +202,16 @@ def fit_texts(
     return planner.fail_open(render, messages)
 
 
-def _with_role(messages: Sequence[Json], number: int, instructions: int) -> Json:
-    """Return a message with a role that shows whether it is a result or the user's own words."""
+def _with_role(messages: Sequence[Json], number: int, instruction_count: int) -> Json:
+    """Return a message with the role `system` if it is an instruction, `tool-response` if a result.
+
+    Other messages keep their role.
+    """
     message = messages[number]
-    if number < instructions:
+    if number < instruction_count:
         return {**message, "role": "system"}
-    follows_assistant = number > instructions and messages[number - 1].get("role") == "assistant"
+    is_first = number == instruction_count
+    follows_assistant = not is_first and messages[number - 1].get("role") == "assistant"
     if follows_assistant and message.get("role") == "user":
         return {**message, "role": "tool-response"}
     return message

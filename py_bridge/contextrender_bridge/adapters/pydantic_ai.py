@@ -38,8 +38,8 @@ from contextrender_bridge.adapters.planning import (
 from contextrender_bridge.base.wire import Json
 
 _HISTORY_PARTS = (SystemPromptPart, UserPromptPart, ToolReturnPart, TextPart, ToolCallPart)
-# Results of these tools say which other tools the model can call.
 _SIGNATURE = "thought_signature"
+# Results of these tools say which other tools the model can call.
 _TOOL_DISCOVERY = frozenset({"tool-search", "capability-load"})
 _MEDIA = {"image": "image_url", "audio": "input_audio", "video": "video_url"}
 
@@ -85,7 +85,10 @@ def _is_history(part: Any) -> bool:
 
 
 def _as_chat(message: ModelMessage) -> list[Json]:
-    """Return one chat message for a response, and one for each part of a request."""
+    """Return the chat messages of a message: one for a response, one per part of a request.
+
+    Parts that are no history have none.
+    """
     parts = [part for part in message.parts if _is_history(part)]
     if isinstance(message, ModelRequest):
         return [_request_message(part) for part in parts]
@@ -108,17 +111,17 @@ def _as_chat(message: ModelMessage) -> list[Json]:
 def _request_message(part: Any) -> Json:
     """Return a chat message for a part of a request."""
     if isinstance(part, ToolReturnPart):
-        content = _content([part.model_response_str(wrap_if_error=False), *part.files])
+        content = _chat_content([part.model_response_str(wrap_if_error=False), *part.files])
         return {"role": "tool", "content": content, "tool_call_id": part.tool_call_id}
     role = "system" if isinstance(part, SystemPromptPart) else "user"
-    return {"role": role, "content": _content(_items(part.content))}
+    return {"role": role, "content": _chat_content(_items(part.content))}
 
 
 def _items(content: Any) -> Sequence[Any]:
     return [content] if isinstance(content, str) else content
 
 
-def _content(items: Sequence[Any]) -> str | list[Json]:
+def _chat_content(items: Sequence[Any]) -> str | list[Json]:
     """Return the items as chat content, with media as their identifiers and without cache marks."""
     if len(items) == 1 and isinstance(items[0], str):
         return items[0]
@@ -129,7 +132,7 @@ def _content_part(item: Any) -> Json:
     """Return the part of chat content for a text, an image, or another file."""
     if _is_text(item):
         return {"type": "text", "text": item if isinstance(item, str) else item.content}
-    # Such as image/png of binary content, or image-url.
+    # The kind is such as `image/png` for binary content, or `image-url`.
     kind = item.media_type if item.kind == "binary" else item.kind
     media = kind[:5]  # image, audio and video have five letters
     return {"type": _MEDIA.get(media, "file"), "identifier": item.identifier}
@@ -142,7 +145,10 @@ def _is_text(item: Any) -> bool:
 def _render_messages(
     messages: Sequence[ModelMessage], rendered: RenderedHistory, positions: Iterator[int]
 ) -> list[Any]:
-    """Return the rendered messages. `positions` are the numbers of their chat messages."""
+    """Return the rendered messages.
+
+    `positions` yields the numbers of their chat messages in order, one for each that is rendered.
+    """
     prompt = []
     for message in messages:
         render = _render_request if isinstance(message, ModelRequest) else _render_response
@@ -158,7 +164,10 @@ def _render_messages(
 def _render_request(
     parts: Sequence[Any], rendered: RenderedHistory, positions: Iterator[int]
 ) -> list[Any]:
-    """Return the parts of a request that are shown. Each history part has its own chat message."""
+    """Return the parts of a request that are shown.
+
+    Each history part is a chat message of its own, and takes its number from `positions`.
+    """
     sent_parts = []
     for part in parts:
         if not _is_history(part):
@@ -182,41 +191,45 @@ def _render_response(
 ) -> list[Any]:
     """Return the parts of a response that are shown.
 
-    The history parts of a response are one chat message. Its text parts are replaced by the
-    rendered text, and omitted calls are removed, with the thinking that led only to omitted parts.
-    The provider's signature of an omitted call moves to the first shown call.
+    All history parts of a response are one chat message, which takes its number from `positions`.
+    Its text parts are replaced by the rendered text. Omitted calls are removed, and so is thinking
+    after which nothing else is shown. The provider's signature of an omitted call moves to the
+    first shown call.
     """
     history_parts = [part for part in parts if _is_history(part)]
     if not history_parts:
         return list(parts)
     calls = [part for part in history_parts if isinstance(part, ToolCallPart)]
     remaining = rendered.remaining(next(positions), len(calls))
-    if remaining is None:
+    if remaining is None:  # omitted
         remaining = RemainingMessage([], "", is_unchanged=False)
     if remaining.is_unchanged:
         return list(parts)
-    new_text = remaining.text
     # By the identity of the call's part, because equal calls may have different positions.
     shown_calls = {id(calls[number]): calls[number] for number in remaining.calls}
     if remaining.calls:
         first = remaining.calls[0]
         shown_calls[id(calls[first])] = _with_signature(calls[first], omitted=calls[:first])
     texts = [part for part in history_parts if isinstance(part, TextPart)]
-    if new_text is not None:
+    if remaining.text is not None:
         # The first text part has the whole new text. Clear the id, or the provider substitutes its
         # stored copy of the part.
-        changes = {"content": new_text, "id": None, "citations": None}
-        texts = [replace(part, **changes) for part in texts[:1] if new_text]
+        changes = {"content": remaining.text, "id": None, "citations": None}
+        texts = [replace(part, **changes) for part in texts[:1] if remaining.text]
     shown_texts = iter(texts)
 
     def show(part: Any) -> Any:
         if not _is_history(part):
             return part
-        return next(shown_texts, None) if isinstance(part, TextPart) else shown_calls.get(id(part))
+        if isinstance(part, TextPart):
+            return next(shown_texts, None)
+        return shown_calls.get(id(part))
 
     sent_parts = shown_parts(parts, lambda part: isinstance(part, ThinkingPart), show)
     # Thinking is shown only if anything else of the response is shown.
-    return sent_parts if any(not isinstance(part, ThinkingPart) for part in sent_parts) else []
+    if all(isinstance(part, ThinkingPart) for part in sent_parts):
+        return []
+    return sent_parts
 
 
 def _with_signature(call: Any, omitted: Sequence[Any]) -> Any:

@@ -62,9 +62,10 @@ class _ContextRenderMixin(MultiStepAgent):
     def _render(
         self, prompt: list[ChatMessage], messages: list[ChatMessage], session: str | None
     ) -> list[ChatMessage]:
-        """Return the rendered messages. `prompt` precedes them in the recorded history.
+        """Return the rendered messages.
 
-        If `session` is None, it is found by the messages.
+        The recorded history has the messages `prompt` before them. If `session` is None, the
+        session is found by the messages.
         """
         chat, positions = _chat_messages([*prompt, *messages])
         fit = self.planner.fit(chat, session=session)
@@ -81,7 +82,7 @@ class _ContextRenderMixin(MultiStepAgent):
 
 
 def _chat_messages(messages: list[ChatMessage]) -> tuple[list[Json], list[int]]:
-    """Return the history as chat messages, and the number of the chat message of each message.
+    """Return the history as chat messages, and the position of each message's chat message.
 
     The model's text and the calls of one step become one assistant message. smolagents sends the
     calls of a step as one message with one result, so they become one tool call. After that result
@@ -91,38 +92,40 @@ def _chat_messages(messages: list[ChatMessage]) -> tuple[list[Json], list[int]]:
     chat: list[Json] = []
     positions: list[int] = []
     assistant_position = -1  # the position of the step's assistant message, -1 if there is none
-    answered_calls = 0  # the number of that message's calls that have their result
+    answered_count = 0  # the number of that message's calls that have their result
     for message in messages:
         content = _content(message.content)
         has_assistant = assistant_position >= 0
+        is_result = message.role == MessageRole.TOOL_RESPONSE or _is_images(content)
         if message.role == MessageRole.TOOL_CALL:
             follows_assistant = has_assistant and assistant_position == len(chat) - 1
             if not follows_assistant:
-                assistant_position, answered_calls = len(chat), 0
+                assistant_position, answered_count = len(chat), 0
                 chat.append({"role": "assistant", "content": None})
             chat[-1]["tool_calls"] = [_call(assistant_position, 0, plain_text(content))]
             positions.append(assistant_position)
-            continue
-        positions.append(len(chat))
-        if has_assistant and (message.role == MessageRole.TOOL_RESPONSE or _is_images(content)):
+        elif has_assistant and is_result:
             calls = chat[assistant_position].setdefault("tool_calls", [])
-            if answered_calls == len(calls):  # No call is left for this result.
-                calls.append(_call(assistant_position, answered_calls, ""))
-            call_id = {"tool_call_id": calls[answered_calls]["id"]}
-            answered_calls += 1
+            if answered_count == len(calls):  # No call is left for this result.
+                calls.append(_call(assistant_position, answered_count, ""))
+            call_id = {"tool_call_id": calls[answered_count]["id"]}
+            answered_count += 1
+            positions.append(len(chat))
             chat.append({"role": "tool", "content": content, **call_id})
-            continue
-        chat.append({"role": ROLES.get(message.role, "user"), "content": content})
-        assistant_position = len(chat) - 1 if message.role == MessageRole.ASSISTANT else -1
-        answered_calls = 0
+        else:
+            is_assistant = message.role == MessageRole.ASSISTANT
+            assistant_position, answered_count = len(chat) if is_assistant else -1, 0
+            positions.append(len(chat))
+            chat.append({"role": ROLES.get(message.role, "user"), "content": content})
     return chat, positions
 
 
 def _call(assistant_position: int, number: int, text: str) -> Json:
-    """Return the call that a text describes. If it describes one call, use its name and arguments.
+    """Return the call that a text of smolagents describes.
 
-    If it describes several, the text itself is the arguments. The id is made from the assistant
-    message's position in the history and the call's `number` in that message.
+    If the text describes one call, use its name and arguments. If it describes several, the text
+    itself is the arguments. The id is made from the assistant message's position in the history and
+    the call's `number` in that message.
     """
     name, arguments = CALL_NAME, text
     try:
@@ -138,7 +141,9 @@ def _call(assistant_position: int, number: int, text: str) -> Json:
 
 def _content(content: Any) -> Any:
     """Return the content as JSON values, with each image as its digest."""
-    return content if isinstance(content, str) else json.loads(json.dumps(content, default=_digest))
+    if isinstance(content, str):
+        return content
+    return json.loads(json.dumps(content, default=_digest))
 
 
 def _digest(image: Any) -> str:

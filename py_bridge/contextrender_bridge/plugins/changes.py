@@ -86,15 +86,15 @@ class Rewrite:
         Raise CommandError if that fails.
         """
         path = self.path.resolve()
-        part = path.with_name(f"{path.name}.contextrender")
+        temporary = path.with_name(f"{path.name}.contextrender")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(self.text, encoding="utf-8")
+            temporary.write_text(self.text, encoding="utf-8")
             if path.exists():
-                shutil.copymode(path, part)
-            part.replace(path)
+                shutil.copymode(path, temporary)
+            temporary.replace(path)
         except OSError as error:
-            part.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise CommandError(f"cannot write {path} ({error.strerror}).") from None
 
 

@@ -42,7 +42,8 @@ def main(words: Sequence[str]) -> None:
 def answer_compaction(data: Path, event: Mapping[str, Any], tokens: int) -> dict[str, Any]:
     """Return the hook's reply to a compaction: a text for the model and a line for the user.
 
-    If it fails, return only a line with the reason; Codex continues with its own summary.
+    If the service sends no text, return only a line with the reason. Codex then continues with its
+    own summary.
     """
     started = time.monotonic()
     try:
@@ -66,8 +67,8 @@ def answer_compaction(data: Path, event: Mapping[str, Any], tokens: int) -> dict
 def ask_for_text(data: Path, event: Mapping[str, Any], tokens: int) -> dict[str, Any]:
     """Send the session's history to the service, and return its reply with the text to add.
 
-    If the service is not running, start it for the next time. Raise Unreachable if it does not
-    answer or refuses the request, ValueError if its text is empty or too large.
+    If the service is not running, start it for the next time. Raise Unreachable if the service does
+    not answer or refuses the request, and ValueError if its text is empty or too large.
     """
     with Path(event["transcript_path"]).open(encoding="utf-8") as lines:
         items = list(read_items(lines))

@@ -37,9 +37,10 @@ def main(words: Sequence[str]) -> None:
 def read_calls_after_compactions(
     lines: Iterable[str], turn: str
 ) -> Iterator[tuple[CompactedBranch, dict[str, Any]]]:
-    """Yield what the plugin's texts replaced, and Codex's counts of the first call with each text.
+    """Yield, for each compaction text of the plugin, Codex's counts of the first call after it.
 
-    `lines` are those of the session's file. Only calls of the turn with the id `turn` are yielded.
+    Also yield which messages the text replaced. `lines` are those of the session's file. Only calls
+    of the turn with the id `turn` are yielded.
     """
     branch = None
     for line in lines:
@@ -61,7 +62,7 @@ def read_calls_after_compactions(
 
 
 def _find_branch(content: Sequence[Mapping[str, Any]]) -> CompactedBranch | None:
-    """Return what the plugin's text in a message replaces; None if the message has no such text."""
+    """Return the messages that the plugin's text in this content replaces; None without a text."""
     compaction = find_compaction("\n".join(str(part.get("text") or "") for part in content))
     return compaction[0] if compaction else None
 

@@ -15,7 +15,7 @@ COMPACT: Final = "compact"
 RENDER: Final = "render"
 AFTER_SUMMARY: Final = "after-summary"
 
-_FROM_HERE: Final = "import sys; sys.path = [place for place in sys.path if place]; "
+_REMOVE_CURRENT_FOLDER: Final = "import sys; sys.path = [place for place in sys.path if place]; "
 """Code that removes the current folder from Python's path: an agent's project may have modules
 with the same names."""
 
@@ -31,12 +31,12 @@ class PluginOptions:
     def command(self, module: str = "start") -> list[str]:
         """Return the command that runs a module of this package with the data folder."""
         code = f"from contextrender_bridge.plugins.{module} import main; main(sys.argv[1:])"
-        return [sys.executable, "-c", _FROM_HERE + code, str(self.data)]
+        return [sys.executable, "-c", _REMOVE_CURRENT_FOLDER + code, str(self.data)]
 
     def command_line(self, *words: str) -> list[str]:
         """Return the command that runs a subcommand of `contextrender`."""
         code = "from contextrender_bridge.cli import main; sys.exit(main(sys.argv[1:]))"
-        return [sys.executable, "-c", _FROM_HERE + code, *words]
+        return [sys.executable, "-c", _REMOVE_CURRENT_FOLDER + code, *words]
 
     def settings_file(self, agent: str) -> str:
         """Return the text of the module `settings.js` for an agent."""

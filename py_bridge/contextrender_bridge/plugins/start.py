@@ -23,11 +23,10 @@ SERVICE_VARIABLES = ("CONTEXTRENDER_URL", "CONTEXTRENDER_TOKEN")
 
 
 def main(words: Sequence[str]) -> None:
-    """Start the service of the data folder `words[0]`, if it is not running, for an agent.
+    """Start the service of the data folder `words[0]` for an agent, if it is not running.
 
-    Create a lease for the agent's process `words[1]` (default: this process's parent). Remove the
-    variables that select another service. Exit with code 1 and a message if the service cannot be
-    started.
+    Create a lease for the agent's process, which has the id `words[1]` or is this process's parent.
+    Exit with code 1 and a message if the service cannot be started.
     """
     data = Path(words[0])
     agent = int(words[1]) if len(words) > 1 else os.getppid()
