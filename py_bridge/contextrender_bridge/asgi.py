@@ -33,7 +33,7 @@ def error_fields(error: ContextRenderError) -> Json:
 
 
 async def send_error(send: Send, error: ContextRenderError) -> None:
-    """Send the reply for an error, with status 503 if the error has none: the service is down."""
+    """Send the reply for an error. If it has no status, the service is down: send 503."""
     headers: Headers = [(b"www-authenticate", b"Bearer")] if error.status == 401 else []
     if "retry_after" in error.details:
         headers.append((b"retry-after", str(error.details["retry_after"]).encode()))
@@ -51,7 +51,10 @@ async def send_json(
 
 
 async def read_body(receive: Receive) -> bytes:
-    """Return a request's whole body. Raise ClientDisconnected."""
+    """Return a request's whole body.
+
+    Raise ClientDisconnected if the client closes the connection before the body's end.
+    """
     chunks = []
     while True:
         message = await receive()
@@ -63,9 +66,9 @@ async def read_body(receive: Receive) -> bytes:
 
 
 async def while_connected(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
-    """Do `work`. If the client disconnects first, cancel it and raise ClientDisconnected.
+    """Do `work`. If the client disconnects meanwhile, cancel `work` and raise ClientDisconnected.
 
-    The request's body must have been read.
+    The request's body must have been read, because the messages from `receive` are dropped.
     """
     task = asyncio.ensure_future(work)
     watcher = asyncio.ensure_future(_wait_for_disconnect(receive))

@@ -45,7 +45,10 @@ def run_in_background(work: Callable[[], object], *pauses: float) -> Iterator[No
 def report_progress(
     task: str, report: Callable[[str], None], first: float = FIRST_REPORT_SECONDS
 ) -> AbstractContextManager[None]:
-    """Report the `task` that the block waits for, after `first` seconds and then regularly."""
+    """Report the `task` that the block waits for, while the block runs.
+
+    The first report comes after `first` seconds, later ones every `REPORT_SECONDS`.
+    """
     started_at = time.monotonic()
     lines = chain(
         [f"{task} ({START_TIME}) ..."],
@@ -55,5 +58,5 @@ def report_progress(
 
 
 def report_slow_start() -> AbstractContextManager[None]:
-    """Write to stderr that the service is loaded, if the block takes some seconds."""
+    """Write to stderr that the service is being loaded, if the block takes some seconds."""
     return report_progress("Loading the service", partial(print, file=sys.stderr, flush=True))

@@ -19,7 +19,7 @@ MAX_BODIES: Final = 4
 
 
 class BodyLimits:
-    """The bodies in memory. A body counts until its request is answered."""
+    """The limits of the bodies in memory. A body counts until its request is answered."""
 
     def __init__(
         self,
@@ -28,9 +28,10 @@ class BodyLimits:
         max_pause: float = PAUSE_SECONDS,
         user: Callable[[], str] = str,
     ) -> None:
-        """Limit bodies as the settings say, and those of the paths in `small` to fewer bytes.
+        """Limit bodies as the settings say.
 
-        `user` returns the user whose request is being read, empty if it is not known yet.
+        `small` has lower limits, in bytes, for the paths that it names. `user` returns the user
+        whose request is being read, empty if the user is not known yet.
         """
         self.max_bytes = settings.max_body_mb * 2**20
         self._small = small
@@ -55,13 +56,13 @@ class BodyLimits:
         is_complete = False
 
         async def receive_counted() -> Message:
-            """Return the next message, and count its body for the request and its user.
+            """Return the next message, and count its bytes for the request and its user.
 
             Raise InvalidRequest if the request's body, or all bodies in memory, are too large.
             """
             nonlocal is_complete
             if is_complete:
-                return await receive()  # no more of the body, but a disconnection
+                return await receive()  # After the body, only a disconnection follows.
             message = await self._receive_in_time(receive, deadline)
             is_complete = not message.get("more_body", False)
             if size := len(message.get("body", b"")):
@@ -80,9 +81,9 @@ class BodyLimits:
 
     async def _receive_in_time(self, receive: Receive, deadline: float) -> Message:
         """Return the next message. Raise InvalidRequest (408) if it does not arrive in time."""
-        seconds = deadline - asyncio.get_running_loop().time()
+        remaining_seconds = max(deadline - asyncio.get_running_loop().time(), 0)
         try:
-            return await asyncio.wait_for(receive(), min(self._max_pause, max(seconds, 0)))
+            return await asyncio.wait_for(receive(), min(self._max_pause, remaining_seconds))
         except TimeoutError:
             sentence = "The body did not arrive in time."
             raise InvalidRequest(sentence, code="request_timeout", status=408) from None

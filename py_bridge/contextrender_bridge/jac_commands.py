@@ -20,8 +20,8 @@ class JacCommands:
     def get_persistent_memory(config: dict[str, Any]) -> Any:
         """Return the service's store, for `jac db`, `dot` and `enter` on this app or its data.
 
-        Return None, so that Jac uses its own store, unless the command runs in this app's folder or
-        the setting `data` or `database` names the service's data.
+        A command is for this app if it runs in the app's folder, or if the setting `data` or
+        `database` is set. Otherwise return None, so that Jac uses its own store.
         """
         folder = Path(config.get("base_path") or ".").resolve()
         is_named = any(
@@ -42,7 +42,7 @@ class JacCommands:
         """Register the command `jac serve`, and `_refuse_start` to run before `jac start`."""
         registry = get_registry()
 
-        # Without short="", --host would take -h from every command's help.
+        # Without short="", `-h` would be short for `--host` instead of `--help`.
         @registry.command(  # type: ignore[untyped-decorator]
             name="serve",
             help="Serve ContextRender",

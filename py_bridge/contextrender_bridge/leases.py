@@ -19,13 +19,15 @@ def started_at(pid: int) -> str:
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
-        return "" if Path("/proc/self/stat").exists() else _start_by_ps(pid)
+        has_proc = Path("/proc/self/stat").exists()
+        return "" if has_proc else _start_by_ps(pid)
     except OSError:
         return ""
-    # The fields after the name, which may have spaces: the first is the state, the 20th the start
-    # time (proc(5)). A zombie or dead process does not run.
+    # Of the fields after the name, the first is the state, and the 20th the start time (proc(5)).
+    # The name is in parentheses, because it may have spaces.
     fields = text.rpartition(")")[2].split()
-    return "" if fields[0] in ("Z", "X") else fields[19]
+    is_zombie_or_dead = fields[0] in ("Z", "X")
+    return "" if is_zombie_or_dead else fields[19]
 
 
 @contextmanager

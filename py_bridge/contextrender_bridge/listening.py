@@ -18,7 +18,10 @@ STATUS_PATH = "/contextrender/status"
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on an address; port 0 takes a free one. Raise CommandError."""
+    """Return a socket that listens on an address. Port 0 takes a free one.
+
+    Raise CommandError if that is impossible, for example because the port is in use.
+    """
     if not 0 <= port < 2**16:
         raise CommandError(f"cannot listen on port {port}: ports go up to 65535.")
     try:
@@ -41,9 +44,10 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def address(listener: socket.socket, name: str = "") -> str:
-    """Return the URL of a socket for clients of this machine. A host's `name` replaces its address.
+    """Return the URL of a listening socket for clients of this machine.
 
-    An address of all interfaces becomes the loopback address.
+    If a host `name` is given, it replaces the socket's address. An address of all interfaces
+    becomes the loopback address.
     """
     host_address, port = listener.getsockname()[:2]
     host = name or host_address

@@ -66,7 +66,10 @@ def start_server(
     environment: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a server over `data`, on a free port of loopback or as the options say."""
+    """Start a server over the data folder `data`, and write its output to the file `log`.
+
+    It listens on a free port of loopback, unless the `options` of `serve` name another address.
+    """
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
         return subprocess.Popen(
             [
@@ -90,7 +93,10 @@ def start_server(
 
 
 def wait_until_ready(server: subprocess.Popen[bytes], data: Path, log: Path) -> Credentials:
-    """Return the server's credentials once it answers. Raise CommandError."""
+    """Return the server's credentials once it answers.
+
+    Raise CommandError if it ends, or does not answer within `START_SECONDS`.
+    """
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and server.poll() is None:
         with suppress(NoCredentials):
@@ -104,9 +110,11 @@ def wait_until_ready(server: subprocess.Popen[bytes], data: Path, log: Path) -> 
 
 
 def find_service(data: Path, report: Callable[[str], None]) -> Credentials:
-    """Return the service that all of a user's wrapped agents share. Raise CommandError.
+    """Return the service that all of a user's wrapped agents share.
 
-    It is the one that the environment names, the one that runs over `data`, or a new one.
+    It is the service that the environment names, or the one that runs over `data`; start one over
+    `data` if none runs. Raise CommandError if the named service does not answer, or if the service
+    cannot be started.
     """
     try:
         credentials = load_credentials(data)
@@ -132,15 +140,15 @@ def find_service(data: Path, report: Callable[[str], None]) -> Credentials:
 
 
 def restart_dead_service(data: Path, url: str) -> bool:
-    """Start the service over `data` again, at its address, if it has died; return whether it had.
+    """Start the service over `data` again at its address `url`, if it does not answer there.
 
-    A service that the environment names is not started. Raise CommandError if the start fails.
+    Return whether it was started. A service that the environment names is never started. Raise
+    CommandError if the start fails.
     """
-    if (
-        read_settings().url
-        or is_service_running(url)
-        or importlib.util.find_spec("jaclang") is None
-    ):
+    is_named_by_environment = bool(read_settings().url)
+    if is_named_by_environment or is_service_running(url):
+        return False
+    if importlib.util.find_spec("jaclang") is None:
         return False
     with _start_lock(data / ".starting", lambda _: None):
         if is_service_running(url):  # Another process has started it meanwhile.
@@ -157,10 +165,11 @@ def _start_shared(data: Path, *options: str) -> None:
 
 
 def sign_in_code(url: str, data: Path | None = None) -> str:
-    """Return a code that signs this user in to the console once, within minutes.
+    """Return a code that signs this user in to the console of the service at `url`.
 
-    It is requested with the token of the server of `data`, or else of the environment. Raise
-    ContextRenderError.
+    The code is valid once and for some minutes. It is requested with the token of the server over
+    `data`. Without `data`, use the environment's or the local server's token. Raise
+    ContextRenderError if there is no token, or if the service gives no code.
     """
     token = stored_credentials(data).token if data else resolve_credentials(url, None).token
     headers = {"authorization": f"Bearer {token}"}
@@ -187,8 +196,8 @@ def sign_in_code(url: str, data: Path | None = None) -> str:
 def temporary_service() -> Iterator[Credentials]:
     """Start a service over an empty data folder; stop it and remove the folder afterwards.
 
-    It calls no model, whatever is set. So oversized results are shown as excerpts, no API key is
-    needed, and each run has the same result.
+    It calls no model, even if the environment names one. So oversized results are shown as
+    excerpts, no API key is needed, and each run has the same result.
     """
     variables = process_environment()
     environment = {name: variables[name] for name in variables if name not in _UNSET_VARIABLES}

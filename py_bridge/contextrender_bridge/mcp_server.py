@@ -102,10 +102,11 @@ def require_token(app: App, token: Callable[[], str]) -> App:
         """Pass on a request with the token; answer 401 to another one."""
         authorization = dict(scope.get("headers", ())).get(b"authorization", b"")
         expected = b"Bearer " + token().encode()
-        if scope["type"] != "http" or secrets.compare_digest(authorization, expected):
-            await app(scope, receive, send)
+        is_http = scope["type"] == "http"  # Otherwise the server starts or stops the app.
+        if is_http and not secrets.compare_digest(authorization, expected):
+            await send_error(send, Unauthorized("Send the token of this run."))
             return
-        await send_error(send, Unauthorized("Send the token of this run."))
+        await app(scope, receive, send)
 
     return check_token
 

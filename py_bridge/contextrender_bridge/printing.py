@@ -19,12 +19,20 @@ def print_json(value: object) -> int:
 
 
 def as_json_text(value: object, indent: int | None = None) -> str:
-    """Return JSON for standard output. What its encoding may lack is escaped, not replaced."""
-    is_ascii = (sys.stdout.encoding or "").lower().replace("-", "") not in ("utf8", "utf_8")
-    return json.dumps(value, ensure_ascii=is_ascii, indent=indent)
+    """Return JSON for standard output.
+
+    If the output's encoding is not UTF-8, characters that it may lack are escaped.
+    """
+    is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") in ("utf8", "utf_8")
+    return json.dumps(value, ensure_ascii=not is_utf8, indent=indent)
 
 
 def printable(text: str, longest: int | None = None) -> str:
-    """Return one line of a text, without characters that a terminal would act on."""
+    """Return a text as one line, without characters that a terminal would act on.
+
+    A line of more than `longest` characters is cut and ends with `…`.
+    """
     line = "".join(char if char.isprintable() else "·" for char in " ".join(text.split()))
-    return line if longest is None or len(line) <= longest else line[: longest - 1] + "…"
+    if longest is None or len(line) <= longest:
+        return line
+    return line[: longest - 1] + "…"

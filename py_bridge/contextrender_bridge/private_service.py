@@ -48,17 +48,18 @@ class PrivateService:
 
 @contextmanager
 def embedded(data: Path | str | None = None) -> Iterator[PrivateService]:
-    """Start a private server over `data`, or over the folder of `contextrender serve`.
+    """Start a private server over the folder `data`, and stop it at the end of the block.
 
-    Raise CommandError if the folder cannot be created or written, if the server does not start, or
-    if the server's packages are not installed.
+    Without `data`, use the data folder of `contextrender serve`. Raise CommandError if the folder
+    cannot be created or written, if the server does not start, or if the server's packages are not
+    installed.
     """
     if importlib.util.find_spec("jaclang") is None:
         raise CommandError(f"embedded() needs the server: {how_to_serve()}.")
     # `-P`: the program's folder may have modules named `nodes` or `graph`, as the app has.
     command = [sys.executable, "-P", "-c", _SERVE, str(Path(data) if data else data_dir())]
-    # In a new session, so that Ctrl-C reaches only the program. The server ends at the end of its
-    # input, also if the program dies.
+    # The server runs in a new session, so that Ctrl-C reaches only the program. It stops when its
+    # input ends, which also happens if the program dies.
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True) as server:
         assert server.stdin and server.stdout
@@ -74,7 +75,7 @@ def embedded(data: Path | str | None = None) -> Iterator[PrivateService]:
 
 @asynccontextmanager
 async def embedded_async(data: Path | str | None = None) -> AsyncIterator[AsyncContextRender]:
-    """Start a private server over `data`, and return a client of it."""
+    """Start a private server as `embedded` does, and yield a client of it."""
     with embedded(data) as service:
         async with service.async_client() as client:
             yield client

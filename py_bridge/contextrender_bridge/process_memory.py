@@ -9,7 +9,7 @@ M_MMAP_THRESHOLD: Final = -3
 M_ARENA_MAX: Final = -8
 ARENAS: Final = 2
 LARGE_BYTES: Final = 131_072
-"""glibc's initial limit of small blocks; it raises it up to 32 MB when larger blocks are freed."""
+"""glibc's initial limit of small blocks. Unless the limit is set, glibc raises it up to 32 MB."""
 
 
 def limit_free_memory() -> None:

@@ -49,8 +49,7 @@ class Guard:
     def __init__(self, app: App, bodies: BodyLimits | None = None) -> None:
         """Guard `app`.
 
-        `bodies` limits the size and the number of request bodies. It is None if `app` does that
-        itself.
+        `bodies` limits request bodies. It is None if `app` limits them itself.
         """
         self._app = app
         self._bodies = bodies
@@ -69,7 +68,7 @@ class Guard:
         """Let the application answer an HTTP request, or send the error that refuses it."""
         has_started = False
 
-        async def send_and_note(message: Message) -> None:
+        async def send_and_remember(message: Message) -> None:
             nonlocal has_started
             has_started = True
             await send(message)
@@ -78,19 +77,23 @@ class Guard:
             if refusal := self._refusal(scope):
                 raise refusal
             if self._bodies is None:
-                await self._app(scope, receive, send_and_note)
+                await self._app(scope, receive, send_and_remember)
             else:
-                with self._bodies.reading(scope, receive) as receive_limited:
-                    await self._app(scope, receive_limited, send_and_note)
+                with self._bodies.reading(scope, receive) as limited_receive:
+                    await self._app(scope, limited_receive, send_and_remember)
         except ClientDisconnected:
             return
         except ContextRenderError as error:
-            if has_started:  # The reply is under way and can only be broken off.
+            if has_started:  # A reply that has begun can only be broken off.
                 raise
             await send_error(send, error)
 
     def _refusal(self, scope: Scope) -> InvalidRequest | None:
-        """Return the error of a request with an unknown host or from another site, or None."""
+        """Return the error that refuses a request, or None if the request is accepted.
+
+        Refuse requests with several hosts and, over loopback, with an unknown host or from another
+        site's page.
+        """
         if sum(name == b"host" for name, _ in scope["headers"]) > 1:
             return InvalidRequest("A request names one host.", code="several_hosts", status=400)
         server_address = (scope.get("server") or ("",))[0]
@@ -109,11 +112,13 @@ class Guard:
     def _is_from_other_site(
         self, scope: Scope, headers: MutableMapping[bytes, bytes], host: str
     ) -> bool:
-        """Return whether, by the browser's headers, another site's page sent the request."""
+        """Return whether the browser's headers show that another site's page sent the request."""
         origin = headers.get(b"origin")
         if origin is None:
             is_other = headers.get(b"sec-fetch-site") in _OTHER_SITES
-            return is_other and not _is_followed_link(scope, headers)
+            # If a person follows another site's link, the browser opens the page for the person.
+            # The other site cannot read it.
+            return is_other and not _opens_page(scope, headers)
         origin_host = urlsplit(origin.decode("latin-1").lower()).netloc
         return origin_host != host and origin_host not in self._allowed_hosts
 
@@ -136,14 +141,14 @@ def is_loopback(address: object) -> bool:
     return False
 
 
-def _is_followed_link(scope: Any, headers: MutableMapping[bytes, bytes]) -> bool:
-    """Return whether a person followed a link of another site, which does not see the answer."""
+def _opens_page(scope: Any, headers: MutableMapping[bytes, bytes]) -> bool:
+    """Return whether a browser sent the request to open a page, as when a link is followed."""
     is_page = headers.get(b"sec-fetch-dest") == b"document"
     return is_page and scope.get("method") in ("GET", "HEAD")
 
 
 MAX_HEADER_BYTES: Final = 65_536
-"""The largest headers of a request, with its address. They are read before its token is checked."""
+"""The largest headers and address of a request. They are read before the token is checked."""
 
 
 class GuardedProtocol(HttpToolsProtocol):
