@@ -38,39 +38,49 @@ export function isPairedByOrder(messages: readonly ChatMessage[], result: Result
 /**
  * Returns the id of the call that a result after `messages` answers; null if it answers no call.
  *
- * `later` has the items after it. A result with an id answers the open call with this id. The id also
- * counts if all open calls came with ids of their own. Otherwise the result answers the first open call
- * that has a generated id (any id if the result has none), that is of its tool, and that no later
- * result of the step names.
+ * `laterItems` are the items after the result. Returns the result's own id if an open call has this
+ * id, or if no open call has a generated id. Otherwise returns the id of the first open call that
+ * meets all of these conditions:
+ *
+ * - It is of the result's tool, if the result names its tool.
+ * - Its id is generated, if the result has an id.
+ * - No later result of the step has its id.
+ *
+ * If there is no such call, returns the result's own id.
  */
 export function answeredId(
   messages: readonly ChatMessage[],
   result: Result,
-  later: readonly unknown[],
+  laterItems: readonly unknown[],
 ): string | null {
   const ownId = typeof result.tool_call_id === "string" ? result.tool_call_id : "";
   const calls = openCalls(messages);
-  if (ownId && (calls.some(([id]) => id === ownId) || !calls.some(([id]) => GENERATED.test(id)))) return ownId;
+  const isOpen = calls.some(([id]) => id === ownId);
+  const hasGeneratedIds = calls.some(([id]) => GENERATED.test(id));
+  if (ownId && (isOpen || !hasGeneratedIds)) return ownId;
   const tool = result.tool_name || result.name;
-  const laterIds = idsOfStep(later);
-  const call = calls.find(([id, name]) => {
-    const isOfTool = typeof tool !== "string" || !tool || name === tool;
-    return isOfTool && (!ownId || GENERATED.test(id)) && !laterIds.includes(id);
+  const namesTool = typeof tool === "string" && tool !== "";
+  const laterIds = idsOfStep(laterItems);
+  const call = calls.find(([id, callTool]) => {
+    const isOfTool = !namesTool || callTool === tool;
+    const mayHaveId = !ownId || GENERATED.test(id);
+    return isOfTool && mayHaveId && !laterIds.includes(id);
   });
   return call?.[0] ?? (ownId || null);
 }
 
-/** Returns the ids and tools of the calls of the latest step that have no result yet. */
+/** Returns the id and the tool of each call that has no result yet, in the last calling message. */
 function openCalls(messages: readonly ChatMessage[]): [id: string, tool: string][] {
-  const answered: string[] = [];
+  const answeredIds: string[] = [];
   for (const { role, tool_calls: calls, tool_call_id: id } of messages.toReversed()) {
-    if (role === "tool") answered.push(id ?? "");
+    if (role === "tool") answeredIds.push(id ?? "");
     else if (calls?.length) {
       return calls.flatMap((call): [string, string][] => {
-        const place = answered.indexOf(call.id);
-        if (place >= 0) answered.splice(place, 1);
+        const index = answeredIds.indexOf(call.id);
+        const isAnswered = index >= 0;
+        if (isAnswered) answeredIds.splice(index, 1);
         const { name } = call.type === "custom" ? call.custom : call.function;
-        return place >= 0 ? [] : [[call.id, name]];
+        return isAnswered ? [] : [[call.id, name]];
       });
     } else if (role === "assistant") return [];
   }

@@ -3,7 +3,7 @@
 import { answeredId, generatedId, isPairedByOrder, isResult } from "./call_pairing.js";
 import { historyEnd, plainContent, withText, type Content } from "./contents.js";
 import type { Plan } from "./plan.js";
-import { pointReasoning, signFirst } from "./signatures.js";
+import { moveReasoning, signFirst } from "./signatures.js";
 
 /** A tool call in the form that the service records. */
 export type ChatCall =
@@ -20,10 +20,13 @@ export interface ChatMessage {
 }
 
 /**
- * A runtime's history. `messages` are its chat messages as the service records them. `apply` returns
- * the items that a plan shows; an item of which nothing is omitted is the runtime's own object.
- * `alternates` is false if the provider accepts two messages of the model in a row. `unreadItems` are
- * the messages that cannot be read, and so are always sent.
+ * A runtime's history.
+ *
+ * - `messages`: its chat messages as the service records them.
+ * - `apply`: returns the items that a plan shows. An item of which nothing is omitted is the
+ *   runtime's own object.
+ * - `alternates`: false if the provider accepts two messages of the model in a row.
+ * - `unreadItems`: the messages that cannot be read, and are therefore always sent.
  */
 export interface Transcript<T> {
   readonly messages: ChatMessage[];
@@ -55,7 +58,7 @@ const ROLES = ["system", "developer", "user", "assistant", "tool"];
 export class ChatTranscript<T extends AnyMessage> implements Transcript<T> {
   readonly messages: ChatMessage[] = [];
   readonly #items: readonly T[];
-  /** The number of items before those that a runtime appends anew to each request. */
+  /** The number of items before OpenClaw's own context, which it appends to each request. */
   readonly #end: number;
   /** The position of each item's canonical message; null for an item that cannot be read. */
   readonly #places: (number | null)[];
@@ -69,7 +72,7 @@ export class ChatTranscript<T extends AnyMessage> implements Transcript<T> {
     });
   }
 
-  /** Returns the message to record, with ids for calls and results that have none; null if it is none. */
+  /** Returns the message to record, with ids for calls and results that have none; null if unreadable. */
   #canonical(item: Readable, index: number): ChatMessage | null {
     if (!isResult(item) || !isPairedByOrder(this.messages, item)) return canonical(item, this.messages.length);
     const id = answeredId(this.messages, item, this.#items.slice(index + 1, this.#end));
@@ -83,8 +86,9 @@ export class ChatTranscript<T extends AnyMessage> implements Transcript<T> {
   apply(plan: Plan): T[] {
     const shownItems = this.#items.flatMap((item, index): NumberedItem[] => {
       const place = this.#places[index] ?? null;
-      const shown = place === null ? item : shownItem(item, place, plan);
-      return shown === null && place !== null ? [] : [[index, shown]];
+      if (place === null) return [[index, item]];
+      const shown = shownItem(item, place, plan);
+      return shown === null ? [] : [[index, shown]];
     });
     const newest = newestAnswer(this.messages);
     const isUnmergeable = (index: number) => this.#places[index] === null || this.#places[index] === newest;
@@ -96,10 +100,11 @@ export class ChatTranscript<T extends AnyMessage> implements Transcript<T> {
 type NumberedItem = readonly [number: number, item: unknown];
 
 /**
- * Returns the items, with messages of the model merged that became neighbours.
+ * Returns the items, and merges messages of the model that have become neighbours.
  *
- * They become neighbours when a result between them is omitted, and some providers refuse two in a
- * row. Messages that the agent sent side by side stay as they are, and so do unmergeable items.
+ * Two messages become neighbours when a result between them is omitted, and some providers refuse
+ * two messages of the model in a row. Messages that the agent sent side by side are not merged, nor
+ * are unmergeable items.
  */
 function mergeNeighbours(
   items: readonly NumberedItem[],
@@ -110,10 +115,10 @@ function mergeNeighbours(
   for (const [number, item] of items) {
     const previous = merged.at(-1);
     const becameNeighbours =
-      merged.length > 0 && number > lastNumber + 1 && isModels(previous) && isModels(item);
+      merged.length > 0 && number > lastNumber + 1 && isOfModel(previous) && isOfModel(item);
     const isMergeable = becameNeighbours && !isUnmergeable(number) && !isUnmergeable(lastNumber);
     if (isMergeable && !callsOf(previous).length) {
-      // Other fields of the first message, its reasoning and signatures, are of an omitted step.
+      // The first message's other fields, such as its reasoning, belong to an omitted step.
       merged[merged.length - 1] = { ...item, content: joinContents(previous.content, item.content) };
     } else merged.push(item);
     lastNumber = number;
@@ -132,7 +137,7 @@ export function callText(call: ChatCall | undefined): string {
   return call.type === "custom" ? call.custom.input : call.function.arguments;
 }
 
-function isModels(item: unknown): item is Readable & Record<string, unknown> {
+function isOfModel(item: unknown): item is Readable & Record<string, unknown> {
   return (item as Readable | null)?.role === "assistant";
 }
 
@@ -164,16 +169,19 @@ function shownItem<T extends AnyMessage>(item: T & Readable, place: number, plan
   if (!isShown && !shownCalls.length) return null;
   const shown: Readable = { ...item };
   const remaining = shownCalls.map((call, index) => withArguments(calls[call], substituteArguments[index]));
+  const [firstCall, ...otherCalls] = remaining;
   if (!remaining.length) {
     delete shown.tool_calls;
     delete shown.function_call;
   } else if (item.tool_calls?.length) {
-    shown.tool_calls = [signFirst(remaining[0], calls.slice(0, shownCalls[0])), ...remaining.slice(1)];
-  } else shown.function_call = (remaining[0] as { function: unknown }).function;
+    const omittedBefore = calls.slice(0, shownCalls[0]);
+    shown.tool_calls = [signFirst(firstCall, omittedBefore), ...otherCalls];
+  } else shown.function_call = (firstCall as { function: unknown }).function;
   if (shownCalls.length < calls.length && "reasoning_details" in shown) {
     const ids = calls.map((call) => (call as { id?: unknown } | null)?.id);
-    const omitted = ids.filter((_, number) => !shownCalls.includes(number));
-    shown.reasoning_details = pointReasoning(shown.reasoning_details, omitted, ids[shownCalls[0] ?? -1]);
+    const omittedIds = ids.filter((_, number) => !shownCalls.includes(number));
+    const firstId = ids[shownCalls[0] ?? -1];
+    shown.reasoning_details = moveReasoning(shown.reasoning_details, omittedIds, firstId);
   }
   if (text !== null) {
     const content = withText(item.content, text) as string | unknown[];
@@ -182,7 +190,11 @@ function shownItem<T extends AnyMessage>(item: T & Readable, place: number, plan
   return shown as T;
 }
 
-/** Returns the call, with these arguments if there are any: as an object if its own are one. */
+/**
+ * Returns the call with substitute arguments, if there are any.
+ *
+ * If the call's own arguments are an object instead of a JSON text, the substitute becomes one, too.
+ */
 function withArguments(call: unknown, substitute: string | null | undefined): unknown {
   if (substitute === null || substitute === undefined) return call;
   const { type, function: body, custom } = call as Record<string, object>;
@@ -192,7 +204,7 @@ function withArguments(call: unknown, substitute: string | null | undefined): un
   return { ...(call as object), function: { ...body, arguments: value } };
 }
 
-/** Returns the calls of a message of the model, also the one of a message of older chat completions. */
+/** Returns the calls of a message of the model. Older chat completions have one, in `function_call`. */
 function callsOf(item: Readable): unknown[] {
   if (item.role !== "assistant") return [];
   const { tool_calls: calls, function_call: body } = item;
@@ -214,11 +226,12 @@ function canonical(item: Readable, position: number): ChatMessage | null {
   return message;
 }
 
-/** Returns a call as the service records it, with `defaultId` if it has none; null if it is no call. */
+/** Returns a call as the service records it; null if it is no call. `defaultId` replaces a missing id. */
 function canonicalCall(call: unknown, defaultId: string): ChatCall | null {
   const { id, type, function: functionBody, custom } = (call ?? {}) as Record<string, any>;
   const { name, arguments: json, input } = (type === "custom" ? custom : functionBody) ?? {};
-  if ((typeof id !== "string" && (id ?? null) !== null) || typeof name !== "string") return null;
+  const isValidId = id === undefined || id === null || typeof id === "string";
+  if (!isValidId || typeof name !== "string") return null;
   if (type !== "custom") return callOf(id || defaultId, name, json ?? "");
   const body = { name: name.toWellFormed(), input: String(input ?? "").toWellFormed() };
   return { id: (id || defaultId).toWellFormed(), type, custom: body };

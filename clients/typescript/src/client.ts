@@ -43,7 +43,7 @@ export interface BranchOptions {
 export class ContextRender {
   readonly #connection: Connection;
   readonly #failures: Record<string, number> = {};
-  /** The sessions of which a history above its budget was reported. */
+  /** The sessions for which the log already says that a history is above its budget. */
   readonly #warned = new Set<string>();
   readonly #log: (line: string) => void;
   readonly #histories = new HistoryCache();
@@ -67,10 +67,10 @@ export class ContextRender {
   }
 
   /**
-   * Returns the history to send to the model instead of `messages`; after an error, `messages`.
+   * Returns the history to send to the model: rendered, or `messages` itself after an error.
    *
-   * `messages` is the whole history in each call. They are chat messages unless `transcript` reads
-   * another format. Without a session name, one is made from the first messages.
+   * `messages` is the whole history in each call. They are chat messages, unless `transcript` has
+   * read them in another format. Without a `session`, a name is made from the first messages.
    */
   async fit<T>(
     session: string | null | undefined,
@@ -89,8 +89,10 @@ export class ContextRender {
         ? this.#render(session, read.messages, fields, stopAt)
         : this.#renderUnnamed(read.messages, fields, stopAt));
       const fit = applyReply(messages, read, reply as unknown as replies.RenderView, bypass, recalls);
-      if (fit.failure && !this.#warned.has(name)) this.addFailure(fit.failure);
-      if (fit.failure) this.#warned.add(name);
+      if (fit.failure && !this.#warned.has(name)) {
+        this.#warned.add(name);
+        this.addFailure(fit.failure);
+      }
       return fit;
     } catch (failure) {
       if (!failOpen || isInvalidSetting(failure)) throw failure;
@@ -181,7 +183,7 @@ export class ContextRender {
     return [session, await this.#sendNew("render", session, messages, { session, ...fields }, stopAt)];
   }
 
-  /** Renders a history in the session that it continues, or in a new one. Returns its name, too. */
+  /** Renders a history in the session that it continues, or in a new one. Returns that session, too. */
   async #renderUnnamed(messages: readonly ChatMessage[], fields: Fields, stopAt: number): Promise<[string, Fields]> {
     let session = nameOf(messages);
     // Each name that the service refuses stands for more equal messages than the one before it.

@@ -13,7 +13,7 @@ const RETRIES = 2;
 /** The pause in milliseconds before the first retry; each later one is twice as long. */
 const FIRST_PAUSE = 50;
 const NOT_REPEATABLE = ["import_session", "delete_session"];
-/** Statuses of failures that a retry may not meet again; 0 is no answer. */
+/** Statuses of failures that may be temporary; 0 means that there was no answer. */
 const TEMPORARY_STATUSES = [0, 502, 503, 504];
 
 export interface ConnectionOptions {
@@ -58,7 +58,10 @@ export class Connection {
     }
   }
 
-  /** Returns the report. If the cached credentials are no longer valid, finds the current ones. */
+  /**
+   * Returns the report. If the service may have moved, finds its credentials again, and repeats the
+   * request if they have changed.
+   */
   async #report(request: WalkerRequest, stopAt: number): Promise<Fields> {
     const cached = this.#credentials;
     const credentials = cached ?? (this.#credentials = await this.#link.find());

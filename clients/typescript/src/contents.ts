@@ -44,17 +44,22 @@ export function plainContent(content: unknown): Content {
   return texts.length === parts.length ? texts.join("\n") : parts;
 }
 
-/** Returns the content with `text` instead of its own text. Parts without text stay. */
+/**
+ * Returns the content with `text` instead of its own text. Parts without text stay.
+ *
+ * The first part with text gets `text`, and the others with text are removed. `type` is the type of
+ * a new text part.
+ */
 export function withText(content: unknown, text: string, type = "text"): unknown {
   if (!Array.isArray(content)) return text;
-  let pending = Boolean(text);
+  let needsText = Boolean(text);
   const parts = content.flatMap((part: unknown) => {
     if (!holdsText(part)) return [part];
-    if (!pending) return [];
-    pending = false;
+    if (!needsText) return [];
+    needsText = false;
     return [withPart(part, text, type)];
   });
-  return pending ? [{ type, text }, ...parts] : parts;
+  return needsText ? [{ type, text }, ...parts] : parts;
 }
 
 /** Returns whether a content part is only text. */
@@ -69,7 +74,7 @@ export function holdsText(part: unknown): boolean {
   return isText(part) || (part as Part | null)?.["type"] === "search_result" || isTextDocument(part);
 }
 
-/** Returns a part that has text with another text. */
+/** Returns a part that holds text, with `text` instead of its own. */
 function withPart(part: unknown, text: string, type = "text"): unknown {
   if (typeof part === "string") return text;
   return isText(part) ? { ...(part as Part), text } : { type, text };

@@ -16,9 +16,11 @@ export interface Credentials {
 }
 
 /**
- * Returns the address and the token: those of `options`, else of `CONTEXTRENDER_URL` and
- * `CONTEXTRENDER_TOKEN`, else the local service's. The local service's token is never sent to
- * another machine. Throws NoCredentials.
+ * Returns the service's address and token.
+ *
+ * Takes each from `options`, from `CONTEXTRENDER_URL` or `CONTEXTRENDER_TOKEN`, or from the file of
+ * the local service, in this order. The local service's token is never sent to another machine.
+ * Throws NoCredentials if the address or its token is not found.
  */
 export async function resolveCredentials(options: Partial<Credentials>): Promise<Credentials> {
   const env = process.env;
@@ -33,7 +35,7 @@ export async function resolveCredentials(options: Partial<Credentials>): Promise
   return checkProxy({ url: url || local.url, token: token || local.token });
 }
 
-/** Returns the credentials that the local service wrote. Throws NoCredentials. */
+/** Returns the credentials that the local service wrote. Throws NoCredentials if there are none. */
 async function readStored(path: string): Promise<Credentials> {
   try {
     const { url, token } = JSON.parse(await readFile(path, "utf8"));
@@ -68,14 +70,16 @@ function checkProxy(credentials: Credentials): Credentials {
   const env = process.env;
   const exempt = (env["NO_PROXY"] || env["no_proxy"] || "").split(",").map((host) => host.trim());
   const { hostname } = new URL(credentials.url);
-  const proxied = readsProxies() && (env["HTTP_PROXY"] || env["http_proxy"]);
-  if (proxied && isLoopback(credentials.url) && !exempt.includes(hostname) && !exempt.includes("*")) {
+  const hasProxy = readsProxies() && (env["HTTP_PROXY"] || env["http_proxy"]);
+  const isExempt = exempt.includes(hostname) || exempt.includes("*");
+  if (hasProxy && isLoopback(credentials.url) && !isExempt) {
     const sentence = `HTTP_PROXY would get the requests for ${hostname}: add it to NO_PROXY.`;
     throw new NoCredentials("no_proxy_lacks_loopback", 0, sentence);
   }
   return credentials;
 }
 
+/** Returns whether this runtime sends requests to the network proxies of the environment. */
 function readsProxies(): boolean {
   const { versions, env } = process;
   return "bun" in versions || "deno" in versions || Boolean(env["NODE_USE_ENV_PROXY"]);

@@ -18,13 +18,14 @@ export class HistoryCache {
   readonly #recorded = new Map<string, RecordedPart>();
 
   /**
-   * Returns the recorded part of a history and the fingerprint of all its messages. If the recorded
-   * messages differ from those in `messages`, nothing counts as recorded.
+   * Returns the recorded part of a history and the fingerprint of all its messages. If the first
+   * messages differ from the recorded ones, nothing counts as recorded.
    */
   compare(session: string, messages: readonly unknown[]): [RecordedPart, string] {
     const recorded = this.#recorded.get(session) ?? NOTHING_RECORDED;
-    const [recordedFingerprint, fingerprint] = fingerprints(messages, recorded.messages);
-    return [recordedFingerprint === recorded.fingerprint ? recorded : NOTHING_RECORDED, fingerprint];
+    const [firstFingerprint, fingerprint] = fingerprints(messages, recorded.messages);
+    const isUnchanged = firstFingerprint === recorded.fingerprint;
+    return [isUnchanged ? recorded : NOTHING_RECORDED, fingerprint];
   }
 
   /** Stores the recorded part of a history, and removes the least recently used histories. */

@@ -11,7 +11,7 @@ import type { PlannedMessage } from "./replies.js";
 
 /** The text of an omitted result whose call is in the prompt. */
 const OMITTED_TEXT = "[left out: it does not fit]";
-/** The most characters of arguments of a call that is shown without its result. */
+/** Longer arguments are replaced if a call is shown only to separate two of the model's messages. */
 const LONGEST_STUB = 400;
 
 /**
@@ -31,12 +31,17 @@ export interface ShownParts {
 
 /** The messages, calls and texts that a prompt has, by message position. */
 export class Plan {
+  // A call is identified by its key (see `key`).
   readonly #messages: readonly ChatMessage[];
   /** The call that each result answers, by the result's position. */
   readonly #callOf: Map<number, string>;
+  /** The calls without a result. */
   readonly #unanswered: Set<string>;
+  /** The shown messages with their substitute texts; null for a message's own text. */
   readonly #texts = new Map<number, string | null>();
+  /** The shown calls. */
   readonly #calls = new Set<string>();
+  /** The substitutes for the arguments of shown calls. */
   readonly #arguments = new Map<string, string>();
 
   constructor(messages: readonly ChatMessage[], shown: readonly PlannedMessage[]) {
@@ -78,10 +83,11 @@ export class Plan {
   }
 
   /**
-   * Shows the model's `newest` message unchanged, and its omitted results as a line.
+   * Shows the model's `newest` message unchanged, and a line in place of each omitted result.
    *
-   * If messages of the model must alternate with others, the message of the model before it needs
-   * such a separator, too: its text cannot be merged with the newest message.
+   * If `alternates` is true, messages of the model must not be neighbours, and the newest message
+   * cannot be merged with another. So a result between it and the model's message before it is
+   * shown, too.
    */
   showNewest(newest: number, alternates: boolean): void {
     if (newest < 0) return;
@@ -90,37 +96,43 @@ export class Plan {
       this.#arguments.delete(key(newest, call));
       this.#calls.add(key(newest, call));
     }
-    this.#stub(newest);
+    this.#showStubs(newest);
     const before = Math.max(-1, ...this.#remainingBefore(newest));
-    if (alternates && before >= 0 && this.#texts.get(before) !== "") this.#separate(before, newest);
+    // If only calls of a message are shown, so are the results of these calls, after it.
+    const hasOnlyCalls = this.#texts.get(before) === "";
+    if (alternates && before >= 0 && !hasOnlyCalls) this.#separate(before, newest);
   }
 
-  /** Returns the messages before a message of which the prompt has any part. */
+  /** Returns the positions before `message` of messages of which the prompt has any part. */
   #remainingBefore(message: number): number[] {
-    const callers = [...this.#calls, ...this.#unanswered].map((call) => Number(call.split(".")[0]));
-    const strays = this.#messages.flatMap(({ role }, place) =>
-      role === "tool" && !this.#callOf.has(place) ? [place] : [],
+    const callers = [...this.#calls, ...this.#unanswered].map((call) => partsOfKey(call)[0]);
+    const unpairedResults = this.#messages.flatMap(({ role }, position) =>
+      role === "tool" && !this.#callOf.has(position) ? [position] : [],
     );
-    return [...this.#texts.keys(), ...callers, ...strays].filter((place) => place < message);
+    const remaining = [...this.#texts.keys(), ...callers, ...unpairedResults];
+    return remaining.filter((position) => position < message);
   }
 
-  /** Shows one call of a message whose results are omitted, and a line as its result. */
+  /** Shows the first call of a message whose results are omitted, and a line as its result. */
   #separate(message: number, newest: number): void {
-    const answered = [...this.#callOf].filter(([result]) => result >= message && result < newest);
-    const numbers = answered.map(([, call]) => call.split(".").map(Number)).filter(([caller]) => caller === message);
-    if (!numbers.length || numbers.some(([, number]) => this.#calls.has(key(message, number ?? 0)))) return;
-    const number = Math.min(...numbers.map(([, each]) => each ?? 0));
-    this.#calls.add(key(message, number));
-    const { length } = callText(this.#messages[message]?.tool_calls?.[number]);
-    if (length > LONGEST_STUB) this.#arguments.set(key(message, number), `{"left_out": "${length} characters"}`);
-    this.#stub(message);
+    const answeredCalls = [...this.#callOf].filter(([result]) => result >= message && result < newest);
+    const callsOfMessage = answeredCalls
+      .map(([, call]) => partsOfKey(call))
+      .filter(([caller]) => caller === message);
+    const numbers = callsOfMessage.map(([, number]) => number);
+    if (!numbers.length || numbers.some((number) => this.#calls.has(key(message, number)))) return;
+    const first = Math.min(...numbers);
+    this.#calls.add(key(message, first));
+    const { length } = callText(this.#messages[message]?.tool_calls?.[first]);
+    if (length > LONGEST_STUB) this.#arguments.set(key(message, first), `{"left_out": "${length} characters"}`);
+    this.#showStubs(message);
   }
 
-  /** Shows the omitted results of a message's calls as a line. */
-  #stub(caller: number): void {
+  /** Shows a line in place of each omitted result of the message `caller`. */
+  #showStubs(caller: number): void {
     for (const [result, call] of this.#callOf) {
       const isOmitted = this.#calls.has(call) && !this.#texts.has(result);
-      if (isOmitted && Number(call.split(".")[0]) === caller) this.#texts.set(result, OMITTED_TEXT);
+      if (isOmitted && partsOfKey(call)[0] === caller) this.#texts.set(result, OMITTED_TEXT);
     }
   }
 
@@ -130,8 +142,8 @@ export class Plan {
     if (call === undefined) return;
     this.#calls.add(call);
     this.#arguments.delete(call);
-    const caller = Number(call.split(".")[0]);
-    // Restore the call alone: the text of its omitted message stays omitted.
+    const [caller] = partsOfKey(call);
+    // If the calling message is omitted, its text stays omitted.
     if (!this.#texts.has(caller)) this.#texts.set(caller, "");
     this.#texts.set(message, null);
   }
@@ -140,7 +152,7 @@ export class Plan {
   resultsOf(tools: readonly string[]): number[] {
     const patterns = tools.map(patternOf);
     const results = [...this.#callOf].filter(([, callKey]) => {
-      const [message = 0, number = 0] = callKey.split(".").map(Number);
+      const [message, number] = partsOfKey(callKey);
       const call = this.#messages[message]?.tool_calls?.[number];
       const name = call?.type === "function" ? call.function.name : "";
       return patterns.some((pattern) => pattern.test(name));
@@ -174,7 +186,8 @@ export class Plan {
 /**
  * Returns the call that each result answers, and the calls without a result.
  *
- * A result answers the first open call of its id in the latest message that used that id.
+ * Several calls may have one id. A result with this id answers one of the latest message with open
+ * calls of the id, and the first of these. A call is open until it has a result.
  */
 function pairs(messages: readonly ChatMessage[]): [Map<number, string>, Set<string>] {
   const open = new Map<string, [number, number][]>();
@@ -198,6 +211,13 @@ function patternOf(glob: string): RegExp {
   return new RegExp(`^${escaped.replaceAll("*", ".*").replaceAll("?", ".")}$`, "s");
 }
 
+/** Returns the key of a call, such as `7.0` for call 0 of message 7. */
 function key(message: number, call: number): string {
   return `${message}.${call}`;
+}
+
+/** Returns the position of the message, and the number of the call, in a call's key. */
+function partsOfKey(callKey: string): [message: number, call: number] {
+  const [message = 0, call = 0] = callKey.split(".").map(Number);
+  return [message, call];
 }

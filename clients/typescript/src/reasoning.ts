@@ -5,9 +5,9 @@ import { holdsText, withText } from "./contents.js";
 /**
  * Returns the parts of a message that a prompt has.
  *
- * `text` replaces the message's texts (null: they stay; empty: none). `show` returns each other part
- * as it is sent, or null to omit it. Reasoning is sent if any part between it and the next reasoning
- * is, or if there is none.
+ * `text` replaces the message's texts; null keeps them, and an empty text omits them. `show` returns
+ * each other part as it is shown, or null if it is omitted. If all parts between reasoning and the
+ * next reasoning are omitted, the reasoning is omitted, too.
  */
 export function shownParts<T>(
   parts: readonly T[],
@@ -18,18 +18,20 @@ export function shownParts<T>(
   const texts = parts.filter(holdsText);
   const shownTexts = text === null ? texts : (withText(texts, text) as T[]);
   const shown: T[] = [];
-  let pending: T[] = [];
+  /** The reasoning after the last shown part. */
+  let pendingReasoning: T[] = [];
+  /** True if a part after that reasoning is omitted. */
   let hasOmitted = false;
   let textCount = 0;
   for (const part of parts) {
     if (isReasoning(part)) {
-      pending = hasOmitted ? [part] : [...pending, part];
+      pendingReasoning = hasOmitted ? [part] : [...pendingReasoning, part];
       hasOmitted = false;
       continue;
     }
-    const own = holdsText(part) ? (shownTexts[textCount++] ?? null) : show(part);
-    if (own === null) hasOmitted = true;
-    else shown.push(...pending.splice(0), own);
+    const shownPart = holdsText(part) ? (shownTexts[textCount++] ?? null) : show(part);
+    if (shownPart === null) hasOmitted = true;
+    else shown.push(...pendingReasoning.splice(0), shownPart);
   }
-  return hasOmitted ? shown : [...shown, ...pending];
+  return hasOmitted ? shown : [...shown, ...pendingReasoning];
 }

@@ -17,21 +17,27 @@ export function nameOf(messages: readonly ChatMessage[]): string {
   return nameFrom("", messages.slice(0, first < 0 ? 1 : first + 1));
 }
 
-/** The names of histories that begin with the same messages, by the first one that differs. */
+/** The names of histories that begin with the same messages. */
 export class SessionNames {
+  /**
+   * By name, by the number of the first message that differs (`fork`), and by the digest of a
+   * history's messages up to it: the history's new name.
+   */
   readonly #forks = new Map<string, Map<number, Map<string, string>>>();
 
   /** Returns the name of a history whose first messages have this name. */
   find(name: string, messages: readonly ChatMessage[]): string {
     const forks = this.#forks.get(name);
     for (const fork of [...(forks?.keys() ?? [])].sort((one, other) => one - other)) {
-      const ownName = fork <= messages.length && forks?.get(fork)?.get(digestUpTo(messages, fork));
-      if (ownName) return this.find(ownName, messages);
+      if (fork > messages.length) break;
+      const newName = forks?.get(fork)?.get(digestUpTo(messages, fork));
+      // The new name may itself have forks.
+      if (newName) return this.find(newName, messages);
     }
     return name;
   }
 
-  /** Stores that a history differs from the one of this name at message `fork`. */
+  /** Makes a new name for a history that differs from the one called `name` at message `fork`. */
   add(name: string, messages: readonly ChatMessage[], fork: number): void {
     const digest = digestUpTo(messages, fork);
     const forks = this.#forks.get(name) ?? new Map<number, Map<string, string>>();

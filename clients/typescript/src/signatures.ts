@@ -27,7 +27,7 @@ const PATHS: readonly Path[] = [
 /** LiteLLM also appends this mark and the signature to a call's id. */
 const IN_ID = "__thought__";
 
-/** Returns where a call has a signature, and the signature; null if it has none. */
+/** Returns the path of a call's signature in its fields, and the signature; null if it has none. */
 function signatureOf(call: unknown): [Path, unknown] | null {
   for (const path of PATHS) {
     const value = path.reduce<unknown>((fields, name) => (fields as Fields | null | undefined)?.[name], call);
@@ -43,51 +43,51 @@ function signatureOf(call: unknown): [Path, unknown] | null {
 
 function withSignature(call: Fields, [name = "", ...inner]: Path, signature: unknown): Fields {
   if (!inner.length) return { ...call, [name]: signature };
-  const below = (call[name] ?? {}) as Fields;
-  return { ...call, [name]: withSignature(below, inner, signature) };
+  const innerFields = (call[name] ?? {}) as Fields;
+  return { ...call, [name]: withSignature(innerFields, inner, signature) };
 }
 
 /**
- * Returns the first remaining call of a step, with the signature of an omitted call before it.
+ * Returns the first remaining call of a step.
  *
- * `omitted` are the calls before it that are omitted, in order.
+ * If it has no signature, it gets the first signature of `omitted`, the omitted calls before it.
  */
 export function signFirst<T>(call: T, omitted: readonly unknown[]): T {
   if (!call || typeof call !== "object" || signatureOf(call)) return call;
-  const found = omitted.map(signatureOf).find(Boolean);
-  return found ? (withSignature(call as Fields, ...found) as T) : call;
+  const pathAndSignature = omitted.map(signatureOf).find(Boolean);
+  return pathAndSignature ? (withSignature(call as Fields, ...pathAndSignature) as T) : call;
 }
 
 /**
- * Returns OpenRouter's `reasoning_details` of a message, so that none names an omitted call.
+ * Returns a message or a call with `reasoning_details` that `moveReasoning` has changed.
  *
- * `omitted` and `first` are as in `pointReasoning`. OpenRouter's provider for the AI SDK has them in
- * the options of a message or of its first call.
+ * OpenRouter's provider for the AI SDK has these details in the options of a message or of its first
+ * call.
  */
-export function pointDetails<T extends object>(part: T, omitted: readonly unknown[], first: unknown): T {
+export function moveDetails<T extends object>(part: T, omittedIds: readonly unknown[], firstId: unknown): T {
   const options = (part as Fields)["providerOptions"] as Fields | undefined;
   const openrouter = options?.["openrouter"] as Fields | undefined;
-  const details = pointReasoning(openrouter?.["reasoning_details"], omitted, first);
+  const details = moveReasoning(openrouter?.["reasoning_details"], omittedIds, firstId);
   if (!openrouter || details === openrouter["reasoning_details"]) return part;
   return { ...part, providerOptions: { ...options, openrouter: { ...openrouter, reasoning_details: details } } };
 }
 
 /**
- * Returns a message's `reasoning_details`, so that none names an omitted call.
+ * Returns a message's `reasoning_details` without ids of omitted calls.
  *
- * A detail may have the id of its call. `omitted` are the ids of omitted calls, `first` is the id of
- * the first remaining call; undefined if there is none. If that call has no detail, it gets the
- * first detail of an omitted call. The other details of omitted calls are removed.
+ * OpenRouter puts a call's id into the reasoning detail that signs the call. `firstId` is the id of
+ * the first remaining call, undefined if there is none. If no detail has this id, the first detail of
+ * an omitted call gets it. The other details of omitted calls are removed.
  */
-export function pointReasoning(details: unknown, omitted: readonly unknown[], first: unknown): unknown {
+export function moveReasoning(details: unknown, omittedIds: readonly unknown[], firstId: unknown): unknown {
   if (!Array.isArray(details)) return details;
   const idOf = (detail: unknown) => (detail as Fields | null | undefined)?.["id"];
-  const isOfOmitted = (detail: unknown) => Boolean(idOf(detail)) && omitted.includes(idOf(detail));
-  const hasDetail = first === undefined || details.some((detail) => idOf(detail) === first);
+  const isOfOmitted = (detail: unknown) => Boolean(idOf(detail)) && omittedIds.includes(idOf(detail));
   if (!details.some(isOfOmitted)) return details;
-  const moved = hasDetail ? -1 : details.findIndex(isOfOmitted);
+  const needsDetail = firstId !== undefined && !details.some((detail) => idOf(detail) === firstId);
+  const movedIndex = needsDetail ? details.findIndex(isOfOmitted) : -1;
   return details.flatMap((detail: unknown, index) => {
     if (!isOfOmitted(detail)) return [detail];
-    return index === moved ? [{ ...(detail as Fields), id: first }] : [];
+    return index === movedIndex ? [{ ...(detail as Fields), id: firstId }] : [];
   });
 }

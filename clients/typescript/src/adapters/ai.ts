@@ -59,18 +59,21 @@ export function contextRenderStep(options: AdapterOptions = {}) {
 /**
  * Returns the whole history of a step.
  *
- * From version 7 on, `messages` are those that the step before sent, perhaps without old results.
- * So the history is put together from the other fields.
+ * From version 7 on, `messages` are the messages that the previous step sent, perhaps without old
+ * results. So the history is put together from the other fields.
  */
 function historyOf<M>(step: Step<M>): M[] {
   const { messages, initialMessages, responseMessages, steps } = step;
   if (!initialMessages || !responseMessages) return messages;
-  const ofSteps = steps.reduce((sum, { response }) => sum + response.messages.length, 0);
-  const beforeSteps = responseMessages.slice(0, responseMessages.length - ofSteps);
-  const later = steps.flatMap((past) => [...steeringOf<M>(past), ...past.response.messages]);
-  return [...initialMessages, ...beforeSteps, ...(later as M[]), ...steeringOf<M>(step)];
+  // `responseMessages` end with those of the earlier `steps`. Only the steps have the steering
+  // messages between them.
+  const stepMessageCount = steps.reduce((sum, { response }) => sum + response.messages.length, 0);
+  const beforeSteps = responseMessages.slice(0, responseMessages.length - stepMessageCount);
+  const ofSteps = steps.flatMap((past) => [...steeringOf<M>(past), ...past.response.messages]);
+  return [...initialMessages, ...beforeSteps, ...(ofSteps as M[]), ...steeringOf<M>(step)];
 }
 
+/** Returns the messages that a person added before a step, while the agent was running. */
 function steeringOf<M>(step: object): readonly M[] {
   return (step as Partial<Step<M>>).experimental_steeringMessages ?? [];
 }

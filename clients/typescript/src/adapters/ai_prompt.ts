@@ -9,7 +9,7 @@ import { callOf, resultOf, type ChatCall, type ChatMessage, type Transcript } fr
 import { plainContent, shapeOf, withText } from "../contents.js";
 import type { Plan } from "../plan.js";
 import { shownParts } from "../reasoning.js";
-import { pointDetails, signFirst } from "../signatures.js";
+import { moveDetails, signFirst } from "../signatures.js";
 
 export interface PromptMessage {
   role: string;
@@ -43,8 +43,8 @@ export class PromptTranscript<T extends PromptMessage> implements Transcript<T> 
 
   constructor(items: readonly T[]) {
     this.#items = items;
-    const fixedIds = new Set(items.flatMap((item) => partsOf(item).flatMap(fixedCallIds)));
-    this.#places = items.map((item) => this.#read(item, fixedIds));
+    const alwaysSentIds = new Set(items.flatMap((item) => partsOf(item).flatMap(alwaysSentCallIds)));
+    this.#places = items.map((item) => this.#read(item, alwaysSentIds));
   }
 
   apply(plan: Plan): T[] {
@@ -58,9 +58,10 @@ export class PromptTranscript<T extends PromptMessage> implements Transcript<T> 
     });
   }
 
-  #read(item: T, fixedIds: ReadonlySet<string>): Place {
+  /** Reads an item into canonical messages. `alwaysSentIds` are the ids of calls that stay. */
+  #read(item: T, alwaysSentIds: ReadonlySet<string>): Place {
     if (item.role === "tool") {
-      return { results: partsOf(item).map((part) => this.#readResult(part, fixedIds)) };
+      return { results: partsOf(item).map((part) => this.#readResult(part, alwaysSentIds)) };
     }
     if (!ROLES.includes(item.role)) return null;
     const message: ChatMessage = { role: item.role, content: plainContent(item.content) };
@@ -76,9 +77,10 @@ export class PromptTranscript<T extends PromptMessage> implements Transcript<T> 
     return { message: this.messages.push(message) - 1 };
   }
 
-  #readResult(part: Part, fixedIds: ReadonlySet<string>): number | null {
+  /** Reads a result and returns its position; null for another part or a result that is always sent. */
+  #readResult(part: Part, alwaysSentIds: ReadonlySet<string>): number | null {
     const id = part.type === "tool-result" ? part.toolCallId : undefined;
-    if (!id || fixedIds.has(id)) return null;
+    if (!id || alwaysSentIds.has(id)) return null;
     return this.messages.push(resultOf(id, contentOf(part.output as Output))) - 1;
   }
 }
@@ -95,10 +97,10 @@ function recordedCall(part: Part): ChatCall {
   return callOf(String(part.toolCallId), String(part.toolName), part.input);
 }
 
-/** Returns the id of the call that a part makes always sent, if it makes one so. */
-function fixedCallIds(part: Part): string[] {
-  const isFixed = part.type === "tool-approval-request" || part.providerExecuted;
-  return isFixed && part.toolCallId ? [part.toolCallId] : [];
+/** Returns the id of the call that is always sent because of this part, if there is one. */
+function alwaysSentCallIds(part: Part): string[] {
+  const isAlwaysSent = part.type === "tool-approval-request" || part.providerExecuted;
+  return isAlwaysSent && part.toolCallId ? [part.toolCallId] : [];
 }
 
 function contentOf(output: Output | undefined): unknown {
@@ -115,15 +117,16 @@ function shownMessage<T extends PromptMessage>(item: T, message: number, plan: P
   const { isShown, shownCalls, substituteArguments, text, isUnchanged } = plan.partsOf(message, calls.length);
   if (isUnchanged) return [item];
   if (!isShown && !shownCalls.length) return [];
+  // The substitute arguments of each shown call; null for its own.
   const argumentsOf = new Map(shownCalls.map((call, index) => [calls[call], substituteArguments[index] ?? null]));
-  const omitted = calls.slice(0, shownCalls[0] ?? 0);
+  const omittedBefore = calls.slice(0, shownCalls[0] ?? 0);
   const first = calls[shownCalls[0] ?? -1];
   const omittedIds = calls.filter((call) => !argumentsOf.has(call)).map(({ toolCallId }) => toolCallId);
   const showCall = (call: Part): Part | null => {
     const substitute = argumentsOf.get(call);
     if (substitute === undefined) return null;
-    const signed = call === first ? signFirst(call, omitted) : call;
-    const shown = pointDetails(signed, omittedIds, first?.toolCallId);
+    const signed = call === first ? signFirst(call, omittedBefore) : call;
+    const shown = moveDetails(signed, omittedIds, first?.toolCallId);
     return substitute === null ? shown : { ...shown, input: JSON.parse(substitute) as unknown };
   };
   const isReasoning = ({ type }: Part) => type === "reasoning" || type === "reasoning-file";
@@ -131,7 +134,7 @@ function shownMessage<T extends PromptMessage>(item: T, message: number, plan: P
     typeof item.content === "string"
       ? withText(item.content, text ?? item.content)
       : shownParts(parts, text, isReasoning, (part) => (isCall(part) ? showCall(part) : part));
-  const shown = pointDetails(item, omittedIds, first?.toolCallId);
+  const shown = moveDetails(item, omittedIds, first?.toolCallId);
   return (content as unknown[]).length ? [{ ...shown, content: content as object[] }] : [];
 }
 

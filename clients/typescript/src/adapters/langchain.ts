@@ -143,19 +143,22 @@ function isReasoning(block: unknown): boolean {
 }
 
 /**
- * Returns the signatures of the shown calls, the first with that of an omitted call before it.
+ * Returns the signatures of the shown calls, by call id.
  *
- * Gemini signs only the first of parallel calls, and requires the signature.
+ * Gemini signs only the first of parallel calls, and requires that signature. If the first shown call
+ * has none, it gets the signature of an omitted call before it.
  */
 function signaturesOf(signatures: unknown, calls: readonly Call[], shown: readonly Call[]): unknown {
-  const all = Object.entries((signatures ?? {}) as Record<string, unknown>);
-  const ids = shown.map(({ id }) => id);
-  const remaining = all.filter(([id]) => ids.includes(id));
-  const [first] = ids;
-  if (first === undefined || remaining.some(([id]) => id === first)) return Object.fromEntries(remaining);
-  const earlier = calls.slice(0, calls.findIndex(({ id }) => id === first)).map(({ id }) => id);
-  const omitted = all.find(([id]) => earlier.includes(id));
-  return Object.fromEntries(omitted ? [[first, omitted[1]], ...remaining] : remaining);
+  const entries = Object.entries((signatures ?? {}) as Record<string, unknown>);
+  const shownIds = shown.map(({ id }) => id);
+  const remaining = entries.filter(([id]) => shownIds.includes(id));
+  const [firstId] = shownIds;
+  const isSigned = remaining.some(([id]) => id === firstId);
+  if (firstId === undefined || isSigned) return Object.fromEntries(remaining);
+  const firstCall = calls.findIndex(({ id }) => id === firstId);
+  const omittedIds = calls.slice(0, firstCall).map(({ id }) => id);
+  const signature = entries.find(([id]) => omittedIds.includes(id))?.[1];
+  return Object.fromEntries(signature === undefined ? remaining : [[firstId, signature], ...remaining]);
 }
 
 /** Returns the id of the call that a content block is, in Anthropic's and OpenAI's formats. */
@@ -164,7 +167,7 @@ function blockId(block: unknown): string | undefined {
   return call ?? id;
 }
 
-/** Returns a block; if it is a call whose arguments are cut, with the cut arguments. */
+/** Returns a content block. If it is a call whose arguments are cut, it has the cut arguments. */
 function withArguments(block: unknown, originals: readonly Call[], sent: readonly Call[]): unknown {
   const index = originals.findIndex((call) => call.id && call.id === blockId(block));
   if (index < 0 || originals[index] === sent[index]) return block;

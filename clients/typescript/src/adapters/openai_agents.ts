@@ -4,8 +4,10 @@
  *     new Runner({ callModelInputFilter: contextRenderFilter({ session }) })
  *
  * The SDK's own session has every item. Successive items of the model are recorded as one message,
- * each result and each input as a message of its own. Reasoning is sent while any item is sent that
- * follows it.
+ * each result and each input as a message of its own.
+ *
+ * A reasoning group is reasoning and the model's items after it, up to the next reasoning, result or
+ * input. If any other item of a group is sent, so is the group's reasoning.
  */
 
 import { callOf, resultOf, type ChatMessage, type Transcript } from "../chat.js";
@@ -54,7 +56,10 @@ export function contextRenderFilter({ session, ...options }: FilterOptions = {})
 /** The kind of an item. `answer` is a text of the model; an item of kind `other` is not read. */
 type Kind = "call" | "result" | "answer" | "input" | "reasoning" | "other";
 
-/** The canonical message of an item, its call there, and the number of the reasoning before it. */
+/**
+ * The kind of an item, the position of its canonical message, the number of a call in that message,
+ * and the number of the item's reasoning group. A number that an item does not have is -1.
+ */
 interface Place {
   kind: Kind;
   message: number;
@@ -67,8 +72,11 @@ class ItemTranscript<I extends object> implements Transcript<I> {
   readonly alternates = false;
   readonly #items: readonly I[];
   readonly #places: Place[];
+  /** The assistant message that the model's next item belongs to: its position and its texts. */
   #run: { place: number; contents: unknown[] } | null = null;
+  /** The number of the current reasoning group. */
   #group = 0;
+  /** The kind of the item that was read last. */
   #last: Kind = "other";
 
   constructor(items: readonly I[]) {
@@ -82,12 +90,14 @@ class ItemTranscript<I extends object> implements Transcript<I> {
       return shownItem(item, this.#places[index] as Place, plan, replaced) as I | null;
     });
     this.#sign(shown);
-    const shownGroups = new Set(
-      this.#places.flatMap(({ kind, group }, i) => (kind !== "reasoning" && shown[i] ? group : [])),
-    );
-    const groupsWithItems = new Set(
-      this.#places.map(({ kind, group }) => (kind === "reasoning" ? -1 : group)),
-    );
+    // The groups that have items beside their reasoning, and those of which such an item is shown.
+    const groupsWithItems = new Set<number>();
+    const shownGroups = new Set<number>();
+    for (const [index, { kind, group }] of this.#places.entries()) {
+      if (kind === "reasoning") continue;
+      groupsWithItems.add(group);
+      if (shown[index]) shownGroups.add(group);
+    }
     return shown.filter((item, index): item is I => {
       const { kind, group } = this.#places[index] as Place;
       if (item === null) return false;
@@ -95,15 +105,20 @@ class ItemTranscript<I extends object> implements Transcript<I> {
     });
   }
 
-  /** Gives the first shown call of each message the signature of an omitted one before it. */
+  /** Gives the first shown call of each message the signature of an omitted call before it. */
   #sign(shown: (I | null)[]): void {
+    // By message: its omitted calls since its last shown call.
     const omitted = new Map<number, I[]>();
     for (const [index, { kind, message }] of this.#places.entries()) {
       if (kind !== "call") continue;
       const item = shown[index] ?? null;
-      if (item === null) omitted.set(message, [...(omitted.get(message) ?? []), this.#items[index] as I]);
-      else shown[index] = signFirst(item, omitted.get(message) ?? []);
-      if (item !== null) omitted.delete(message);
+      const omittedBefore = omitted.get(message) ?? [];
+      if (item === null) {
+        omitted.set(message, [...omittedBefore, this.#items[index] as I]);
+      } else {
+        shown[index] = signFirst(item, omittedBefore);
+        omitted.delete(message);
+      }
     }
   }
 
@@ -158,8 +173,9 @@ function kindOf({ type = "message", role = "", callId, content }: Item): Kind {
 /**
  * Returns the item as the plan shows it; null if it is omitted.
  *
- * The first text item of a message gets its substitute text, and adds the message to `replaced`. The
- * message's other text items are omitted.
+ * If the item's message has a substitute text, the message's first text item gets this text, and its
+ * other text items are omitted. `replaced` has the messages whose first text item got their text; this
+ * function adds the message.
  */
 function shownItem(item: Item, place: Place, plan: Plan, replaced: Set<number>): Item | null {
   const { kind, message, call } = place;
@@ -179,7 +195,7 @@ function shownItem(item: Item, place: Place, plan: Plan, replaced: Set<number>):
   return { ...item, content: withText(item.content, text, type) };
 }
 
-/** Returns an output as a text or a list of parts; it may be a single part. */
+/** Returns an output as a text or a list of parts. The SDK's output may also be a single part. */
 function outputOf(output: unknown): unknown {
   return output && typeof output === "object" && !Array.isArray(output) ? [output] : output;
 }
