@@ -121,9 +121,10 @@ class Transcript(ABC):
         return plan
 
     def _answer_ends(self) -> dict[int, int]:
-        """Return the last message of each answer of several messages, by its other messages.
+        """Return the last message of an answer, by the position of each message of the answer.
 
-        An answer has several if the provider ran tools in it.
+        Answers of a single message are left out. An answer has several messages if the provider ran
+        tools in it.
         """
         return {}
 

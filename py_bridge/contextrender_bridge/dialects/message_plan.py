@@ -157,8 +157,8 @@ class MessagePlan:
         Show a line in place of each omitted result of its calls. If `alternates` is true, messages
         of the model must not be neighbours, and the newest answer cannot be merged with another. So
         also show a result between the newest answer and the model's message before it.
-        `answer_ends` has the last message of each answer of several messages, by each of its other
-        messages.
+        `answer_ends` has the last message of an answer by each message of the answer, if the answer
+        has several messages.
         """
         if not newest:
             return

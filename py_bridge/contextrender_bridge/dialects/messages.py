@@ -147,9 +147,9 @@ class MessagesTranscript(Transcript):
         return full_text(content) if message in self._provider_results else content
 
     def _answer_ends(self) -> dict[int, int]:
-        """Return the last message of each answer with a provider's result, by its other messages.
+        """Return the last message of an answer, by the position of each message of the answer.
 
-        A result at the end of its answer is the last message.
+        Only answers in which the provider ran a tool are included.
         """
         ends: dict[int, int] = {}
         for result in self._provider_results:

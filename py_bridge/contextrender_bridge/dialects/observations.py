@@ -60,25 +60,19 @@ class ObservationTranscript(Transcript):
         super().__init__(body, "messages", earlier)
         self.positions: list[int | None] = earlier.positions[: self._read_count] if earlier else []
         """The position of each item's canonical message, None for an unread item."""
-        # The position of the message before the item, if that is the model's; otherwise -1.
+        # The position of the model's message that an observation would follow; -1 without one.
         model_position = -1
         for index, item in enumerate(self._new_items, self._read_count):
-            position = len(self.messages)
+            position: int | None = len(self.messages)
             if model_position >= 0 and is_observation(item):
                 self._add_result_with_call(model_position, item)
-                self.positions.append(position)
-                self._finish_item(index, is_always_sent=False)
-                continue
-            message = canonical_message(_as_chat(item))
-            if message is None:
-                model_position = -1
-                self.positions.append(None)
-                self._finish_item(index, is_always_sent=True)
-                continue
-            model_position = position if message["role"] == "assistant" else -1
+            elif message := canonical_message(_as_chat(item)):
+                model_position = len(self.messages) if message["role"] == "assistant" else -1
+                self.messages.append(message)
+            else:  # an item that cannot be read
+                position, model_position = None, -1
             self.positions.append(position)
-            self.messages.append(message)
-            self._finish_item(index, is_always_sent=False)
+            self._finish_item(index, is_always_sent=position is None)
         self.positions += [None] * (len(self._items) - self._end)
         if model_position == len(self.messages) - 1:
             # The model's last message becomes a call if the next request continues with an

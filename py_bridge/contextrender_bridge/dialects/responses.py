@@ -109,17 +109,22 @@ class ResponsesTranscript(Transcript):
         for index, item in enumerate(self._new_items, self._read_count):
             reading = self._read(item, index)
             self._readings.append(reading)
+            self._add_to_group(reading, index)
             self._finish_item(index, is_always_sent=reading.kind == "other")
-            if reading.kind == "reasoning":
-                group_items = self._reasoning_items.get(reading.group, [])
-                self._reasoning_items[reading.group] = [*group_items, index]
-            elif reading.group >= 0:
-                self._groups_with_items.add(reading.group)
         self._readings += [_ItemReading("other")] * (len(self._items) - self._end)
         if self._answer_content is not None:
             # The next request's first new item may belong to the model's last message, which would
             # change. Such a history is read again from its start.
             self.stable_count = 0
+
+    def _add_to_group(self, reading: _ItemReading, index: int) -> None:
+        """Record the item with number `index` in its reasoning group, if it has one."""
+        if reading.kind == "reasoning":
+            group_items = self._reasoning_items.get(reading.group, [])
+            # A new list, because an earlier transcript may have the old one.
+            self._reasoning_items[reading.group] = [*group_items, index]
+        elif reading.group >= 0:
+            self._groups_with_items.add(reading.group)
 
     def apply(self, plan: MessagePlan) -> Json:
         """Return the body with only the items that the plan shows, and the reasoning before them.

@@ -20,7 +20,6 @@ from contextrender_bridge.base.setting_kinds import AUTO, LONGEST_NUMBER, SMALLE
 from contextrender_bridge.base.usage_reading import usage_of
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.fitting import RenderedRequest, reason_of
-from contextrender_bridge.dialects import MessagePlan
 from contextrender_bridge.dialects.contents import plain_text
 from contextrender_bridge.proxy.bodies import Body
 from contextrender_bridge.proxy.controls import Controls
@@ -30,6 +29,7 @@ from contextrender_bridge.proxy.placeholders import (
     digest_of,
     has_blocks,
     read_id,
+    replace_results,
     texts_for,
     with_calls,
 )
@@ -136,20 +136,23 @@ class Compression:
     ) -> tuple[Json, ProxiedCall]:
         """Return the reply to a request with these messages, and its call.
 
-        The reply has the original messages if the call fails open or gets its full history.
-        Otherwise add a call before each result that has none, render the history, replace each
-        omitted result by a line, and remove the added calls again.
+        To render the history, add a call before each result that has none. The reply does not have
+        the added calls. If the call fails open or gets its full history, the reply has the original
+        messages.
         """
         is_anthropic = body.get("format") == "messages" or has_blocks(messages)
-        dialect = "messages" if is_anthropic else "chat"
-        added, completed = (set(), messages) if dialect == "messages" else with_calls(messages)
-        request = {**body, "messages": completed}
+        added: set[int] = set()  # the positions of the messages with added calls
+        completed = messages
+        if not is_anthropic:
+            added, completed = with_calls(messages)
+        request = Body({**body, "messages": completed})
         if isinstance(client := body.get("client"), str):
             headers = [(b"user-agent", client.encode("ascii", "ignore")), *headers]
-        call = await self._histories.fit(path, headers, Body(request), dialect, controls)
+        dialect = "messages" if is_anthropic else "chat"
+        call = await self._histories.fit(path, headers, request, dialect, controls)
         fit = await call.rendered(self._histories.deadline)
-        transcript, full_reason = fit.transcript, call.controls.full_reason
-        if full_reason or fit.reply is None or fit.plan is None or transcript is None:
+        full_reason = call.controls.full_reason
+        if full_reason or fit.reply is None or fit.plan is None or fit.transcript is None:
             reply = _reply_fields(messages, 0, 0, [], call.session)
             if fit.failure:
                 reply["fail_open"] = fit.failure
@@ -157,12 +160,9 @@ class Compression:
                 reply["full_history"] = full_reason
             return reply, call
         self._remember_name(controls.token, call.session)
-        texts = texts_for(call.session, fit.reply, fit.plan, transcript.messages)
-        plan = MessagePlan.full_history(transcript.messages)
-        for position, (_, text) in texts.items():
-            plan.replace(position, text)
-        shown_messages = transcript.apply(plan)["messages"]
-        compressed = [item for n, item in enumerate(shown_messages) if n not in added]
+        texts = texts_for(call.session, fit.reply, fit.plan, fit.transcript.messages)
+        replaced = replace_results(fit.transcript, {n: text for n, (_, text) in texts.items()})
+        compressed = [message for n, message in enumerate(replaced) if n not in added]
         before = after = fit.reply["tokens_before"]
         # `tokens_after` lacks the results that are shown beyond the budget: report no saving then.
         if not fit.results_beyond_budget:

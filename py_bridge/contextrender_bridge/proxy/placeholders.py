@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from contextrender_bridge.client.replies import RenderView
-from contextrender_bridge.dialects import MessagePlan
+from contextrender_bridge.dialects import MessagePlan, Transcript
 from contextrender_bridge.dialects.contents import plain_text
 
 _ID = re.compile(r"[0-9a-f]{24}")
@@ -60,6 +60,14 @@ def texts_for(
         if len(text) < len(plain_text(messages[position].get("content"))):
             texts[position] = (id, text)
     return texts
+
+
+def replace_results(transcript: Transcript, texts: Mapping[int, str]) -> list[Any]:
+    """Return all messages of a request, with these texts, by position, in place of results."""
+    plan = MessagePlan.full_history(transcript.messages)
+    for position, text in texts.items():
+        plan.replace(position, text)
+    return list(transcript.apply(plan)["messages"])
 
 
 def with_calls(messages: list[Any]) -> tuple[set[int], list[Any]]:

@@ -17,7 +17,11 @@ class TooSlow extends Failure {}
 /** Return the sentence for the user about a failure. */
 export const reason = error => (error instanceof Failure ? error.message : `It failed: ${error}`)
 
-/** Return the text that replaces a history, and the line that says what it holds. */
+/**
+ * Return the text that replaces a history, and a line for the user with the numbers of results and tokens in it. `window` is
+ * the model's window in tokens. `summary` is the agent's own summary, if the text follows it. With `onlyResults`, the text has
+ * only results.
+ */
 export async function compact(host, { session, messages, model, window, summary, onlyResults }) {
   const started = await host.now()
   const request = { session, messages, tokens: host.settings.tokens, client: host.settings.agent }
@@ -75,9 +79,9 @@ const afterCompaction = ({ session, branch, offset }) => ({
 const rendering = { pauseEnd: 0, isFailing: false }
 
 /**
- * Return the messages of a model call with omitted results replaced, in the format and number they came in, and a `status`
- * line. Without an answer there are no messages; the first time, `notice` gives the user the reason. After an answer that took
- * too long, no call asks the service for a minute.
+ * Return the messages of a model call with omitted results replaced, in the same format and number, and a `status` line.
+ * If the service does not answer, return no messages. Of several failures in a row, only the first has a `notice`, which tells
+ * the user the reason. If an answer takes too long, the next calls do not ask the service for `PAUSE_MS`.
  */
 export async function render(host, call) {
   if ((await host.now()) < rendering.pauseEnd) return { status: '' }
@@ -110,12 +114,13 @@ async function renderCall(host, { session, messages, model, format }) {
 
 /** Return the complete results that a query or their numbers name, as one text. */
 export async function recall(host, session, { query, results }) {
-  const wanted = Array.isArray(results) && results.length ? { results } : { query: String(query ?? '') }
-  const reply = await post(host, '/walker/recall', { session, ...wanted })
-  const found = reply.reports?.[0]?.results
-  if (!Array.isArray(found)) throw new Failure('The service sent no results.')
-  if (!found.length) return 'No result matches.'
-  return found.map(result => {
+  const hasNumbers = Array.isArray(results) && results.length > 0
+  const request = hasNumbers ? { session, results } : { session, query: String(query ?? '') }
+  const reply = await post(host, '/walker/recall', request)
+  const recalled = reply.reports?.[0]?.results
+  if (!Array.isArray(recalled)) throw new Failure('The service sent no results.')
+  if (!recalled.length) return 'No result matches.'
+  return recalled.map(result => {
     const content = result.message?.content
     const text = typeof content === 'string' ? content : JSON.stringify(content)
     return `[result ${result.position} of ${result.name} ${result.arguments}]\n${text}`

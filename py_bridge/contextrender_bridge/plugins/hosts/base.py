@@ -24,9 +24,10 @@ LIBRARY: Final = "contextrender.js"
 class Host(ABC):
     """An agent for which there is a plugin.
 
-    `program` is its command and `title` its name. `least_version` is the oldest version that the
-    plugin supports, and `render_version` the oldest one for the mode `render`; it is empty if the
-    agent does not have that mode. `modes` are the possible modes, the default first.
+    - `program`, `title`: its command and its name.
+    - `least_version`: the oldest version that the plugin supports.
+    - `render_version`: the oldest version for the mode `render`; empty if the agent lacks the mode.
+    - `modes`: the possible modes, the default first.
     """
 
     program: str
@@ -98,9 +99,9 @@ def dotted(version: Version) -> str:
 
 
 def library_files(options: PluginOptions, agent: str, *names: str) -> dict[str, str]:
-    """Return the texts, by name, of the shared library, of the settings and of the files `names`.
+    """Return the texts of the files that a JavaScript plugin needs beside its own, by name.
 
-    Each JavaScript plugin needs the library and the settings.
+    These are the shared library, the shipped files `names`, and the settings for the agent.
     """
     shared = {name: shipped_file(name) for name in (LIBRARY, *names)}
     return {**shared, "settings.js": options.settings_file(agent)}

@@ -54,7 +54,9 @@ class CodexHost(Host):
         path = _config()
         old = _text(path)
         new = with_block(old, _settings(options))
-        return [Rewrite(path, new, "add two hooks and an MCP server")] if new != old else []
+        if new == old:
+            return []
+        return [Rewrite(path, new, "add two hooks and an MCP server")]
 
     def uninstall(self, data: Path) -> list[Change]:
         """Return the changes that remove the plugin; empty if nothing of it is installed."""
@@ -78,13 +80,14 @@ class CodexHost(Host):
 
 
 def with_block(text: str, settings: str) -> str:
-    """Return the configuration `text` with our block at its end, in place of an earlier one.
+    """Return the configuration `text` with our block at its end, in place of an earlier block.
 
-    Return it unchanged if it has the same block. Raise CommandError if the result is no valid TOML.
+    `settings` are our tables in the block. Return `text` unchanged if its block has the same tables
+    of ours. Raise CommandError if the result is no valid TOML.
     """
     match = _BLOCK.search(text)
     if match and _own_tables(match[1]) == settings.strip():
-        return text  # The block may also have tables by Codex, such as the user's trust in the hook
+        return text
     user_text = without_block(text)
     text_before = f"{user_text.rstrip()}\n\n" if user_text.strip() else ""
     joined_text = f"{text_before}{FIRST_MARK}\n{settings}{LAST_MARK}\n"
@@ -121,18 +124,21 @@ def _is_own(table: str) -> bool:
 def _tables_by_codex(block: str, text_before: str) -> list[str]:
     """Return the tables that Codex wrote into our block, without the user's trust in our hooks.
 
-    Codex names a hook by its event and the number of hook groups of that event before it, which are
-    in `text_before`. If no other hook is trusted, leave out the table for all trusted hooks, too.
+    The table for the trust in a hook ends its name with the hook's event and number, as in
+    `:stop:2:0"]` for the third group of hooks of that event. `text_before` has the groups before
+    ours. If no other hook is trusted, leave out the table for all trusted hooks, too.
     """
     own_trust = tuple(
         f':{name}:{text_before.count(f"[[hooks.{event}]]")}:0"]' for event, name in _EVENTS.items()
     )
-    tables = [table.strip("\n") for table in _TABLE.split(block) if not _is_own(table)]
-    tables = [
-        table for table in tables if table and not table.partition("\n")[0].endswith(own_trust)
-    ]
-    has_trust = any(table.startswith(_TRUSTED_HOOK) for table in tables)
-    return [table for table in tables if has_trust or not table.startswith(_TRUST)]
+    tables = []
+    for text in _TABLE.split(block):
+        table = text.strip("\n")
+        first_line = table.partition("\n")[0]
+        if table and not _is_own(table) and not first_line.endswith(own_trust):
+            tables.append(table)
+    trusts_other_hook = any(table.startswith(_TRUSTED_HOOK) for table in tables)
+    return [table for table in tables if trusts_other_hook or not table.startswith(_TRUST)]
 
 
 def _settings(options: PluginOptions) -> str:

@@ -15,8 +15,9 @@ export const ContextRender = async ({ client }) => {
   host.start()
 
   /**
-   * Return ContextRender's text for a compaction, without the messages `sent` in this call; nothing if the compaction is
-   * left to opencode. It is decided once per summary, so that no later call waits again and the prompt stays the same.
+   * Return ContextRender's text for the compaction with this summary; undefined if the compaction is left to opencode. The text
+   * lacks the messages that are `sent` in this call anyway. It is made once per summary, so that no later call waits again and
+   * the prompt stays the same.
    */
   async function textFor(session, summary, sent) {
     const { id } = summary.info
@@ -38,8 +39,9 @@ export const ContextRender = async ({ client }) => {
     const end = data.findIndex(({ info }) => info.id === summary.info.id)
     // opencode sends the newest messages from before the summary as they are.
     const sentIds = new Set(sent.map(({ info }) => info.id))
-    // A user’s message has a summary, too, which lists changed files.
-    const isReplaced = ({ info, parts }) => info.summary !== true && !sentIds.has(info.id) && !parts.some(part => part.type === 'compaction')
+    // Compare with `true`: a user’s message has a summary, too, which lists changed files.
+    const isCompaction = ({ info, parts }) => info.summary === true || parts.some(part => part.type === 'compaction')
+    const isReplaced = message => !isCompaction(message) && !sentIds.has(message.info.id)
     const { messages } = toChat(data.slice(0, end).filter(isReplaced))
     const onlyResults = settings.after_summary
     return compact(host, { session, messages, model: summary.info.modelID, onlyResults })

@@ -22,11 +22,11 @@ export function register(on) {
 
   on('session.compact', async ($, event, next) => {
     if (event.trigger === 'precompute') return next(event)
-    let own
+    let ownCompaction // Claude Code's own, which the text follows in mode `after-summary`
     try {
-      if (settings.after_summary) own = await next(event)
-      if (own?.skip) return own
-      const summary = own?.messages.map(message => message.text).join('\n\n')
+      if (settings.after_summary) ownCompaction = await next(event)
+      if (ownCompaction?.skip) return ownCompaction
+      const summary = ownCompaction?.messages.map(message => message.text).join('\n\n')
       const request = { session: await sessionOf($, event.agentId), messages: toChat(event.messages), summary }
       const { context } = await $.session.usage().catch(() => ({}))
       const { text, line } = await compact(hostOf($), { ...request, window: context?.window })
@@ -34,7 +34,7 @@ export function register(on) {
       return { messages: [{ role: 'user', text, toolUses: [] }] }
     } catch (error) {
       $.ui.log(`ContextRender left this compaction to Claude Code. ${reason(error)}`)
-      return own ?? next(event)
+      return ownCompaction ?? next(event)
     }
   })
 
