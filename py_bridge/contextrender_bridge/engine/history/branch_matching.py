@@ -86,8 +86,8 @@ def match_branch(
 
     The caller sends the messages from position `offset` on. `digests` has the transcript's digest
     after each of these messages, and `prefix` is its digest before the first one. `head` is the
-    branch that was used last. `history_of` reads a branch's history. Raise HistoryDiverged, with
-    the number of recorded messages, if no branch has the messages before `offset`.
+    branch that was used last. `history_of` reads a branch's history. If no branch has the messages
+    before `offset`, raise HistoryDiverged, which has the number of recorded messages.
     """
     branch, matched = ROOT, 0
     if offset:

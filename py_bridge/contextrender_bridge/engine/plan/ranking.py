@@ -103,7 +103,7 @@ class Relevance:
       of vectors, as unsaved.
     - `embedded` is true if the embedder returned vectors. Otherwise `warning` has the reason, and
       every relevance is 0.
-    - `embedded_tokens` is about the number of embedded tokens.
+    - `embedded_tokens` is an estimate of the number of embedded tokens.
     """
 
     history: History

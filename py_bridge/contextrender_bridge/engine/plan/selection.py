@@ -329,6 +329,7 @@ class Selection:
         total = text_tokens(history, self.text, end)
         results = history.results
         for result in (*self.complete, *self.excerpts):
+            # The call of a result may be before `end`, and the result after it.
             if first_message_of(results, result) < end:
                 arguments = self.arguments.get(result)
                 total += arguments.tokens if arguments else results.call_tokens[result]
@@ -400,6 +401,7 @@ def rendered_messages(
     calls, arguments = _calls_by_message(history, selection)
     substitutes = {message: cut.text for message, cut in selection.text.cut.items()}
     substitutes |= dict.fromkeys(selection.text.dropped, "")
+    # A message with an empty text is only in the prompt if one of its calls is.
     without_text = {message for message, text in substitutes.items() if text == ""}
     # `text_messages` is sorted, and may have messages that are newer than the call.
     text_count = bisect_left(history.text_messages, selection.messages)

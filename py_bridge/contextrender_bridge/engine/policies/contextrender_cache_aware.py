@@ -156,7 +156,7 @@ def _reasons(view: PolicyInput, selection: Selection) -> dict[int, str]:
         else:
             reasons[result] = f"kept when {rebuild}"
     reasons |= dict.fromkeys(selection.excerpts, IN_PART)
-    # The next call shows an excerpt of these, and this call does not.
+    # This call shows these results complete, and the next call shows excerpts of them.
     complete_once = selection.next_excerpts.keys() - selection.excerpts.keys()
     return reasons | dict.fromkeys(complete_once, COMPLETE_ONCE)
 

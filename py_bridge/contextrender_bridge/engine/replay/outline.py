@@ -75,23 +75,24 @@ def outline(
     """Return the messages at these positions, as the rendered prompt shows them."""
     history = rendered.view.history
     items = {item.message: item for item in rendered.items}
+    # The position of each call's result, by the call's event.
     result_of_call = dict(zip(history.results.call_event, history.results.message, strict=True))
     shown_limit = SHOWN_CHARACTERS if len(items) < MANY_MESSAGES else SHOWN_CHARACTERS_OF_MANY
     lines: list[MessageLine] = []
     for position in positions:
         head, *calls = branch.fields_of(position)
-        first_event = history.first_events[position]
-        text = branch.text_of(position)
         item = items.get(position)
+        first_event = history.first_events[position]
         if item is None:
-            display, limit = "omitted", OMITTED_CHARACTERS
-            calls_in_prompt: Sequence[int] = ()
+            text, is_complete = beginning(branch.text_of(position), OMITTED_CHARACTERS)
         else:
-            display, limit = _display(rendered, position), shown_limit
-            calls_in_prompt = item.calls
-            if item.text is not None:
-                text = item.text  # the substitute
-        first_characters, is_complete = beginning(text, limit)
+            shown_text = branch.text_of(position) if item.text is None else item.text
+            text, is_complete = beginning(shown_text, shown_limit)
+        calls_in_prompt = item.calls if item else ()
+        call_lines: list[CallLine] = []
+        for number, fields in enumerate(calls):
+            result = result_of_call.get(first_event + 1 + number)  # calls follow the first event
+            call_lines.append(call_line(fields, result, number in calls_in_prompt))
         lines.append(
             MessageLine(
                 position=position,
@@ -99,18 +100,11 @@ def outline(
                 name=history.names.get(first_event, ""),
                 turn=history.turns[position],
                 tokens=head["tokens"],
-                display=display,
+                display=_display(rendered, position) if item else "omitted",
                 unbudgeted=position in rendered.view.unbudgeted,
-                text=first_characters,
+                text=text,
                 text_complete=is_complete,
-                calls=[
-                    call_line(
-                        fields,
-                        result_of_call.get(first_event + 1 + number),
-                        number in calls_in_prompt,
-                    )
-                    for number, fields in enumerate(calls)
-                ],
+                calls=call_lines,
             )
         )
     return lines

@@ -62,7 +62,7 @@ class RecallTrace:
         """Add the next message, and return its recall events. Only an answer has any."""
         let_requests_run()  # long transcripts take seconds
         events: list[RecallEvent] = []
-        source = None  # this message, if it is a result: its new tokens appear first there
+        source = None
         if message.get("role") == "assistant":
             self._turn += 1
             tokens = frozenset(_assistant_tokens(message))
@@ -71,7 +71,7 @@ class RecallTrace:
                 self._turn_of_call[str(call.get("id"))] = self._turn
         else:
             tokens = recall_tokens(content_text(message.get("content")))
-        if message.get("role") == "tool":
+        if message.get("role") == "tool":  # tokens that appear first here have this source
             turn = self._turn_of_call.get(str(message.get("tool_call_id")), self._turn)
             source = _Source(self._result_count, self._position, turn)
             self._result_count += 1

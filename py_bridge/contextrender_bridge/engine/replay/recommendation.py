@@ -111,8 +111,8 @@ def settings_to_compare(policy: str, budget: int | str, longest: int) -> Iterato
     """Yield the setting in use, a `policy` and a `budget`, and the settings to compare it with.
 
     These are the default of live agents, the same policy with other budgets, the paper's policy and
-    full history. Budgets must be below `longest`, the tokens of the longest history. Each setting
-    comes once.
+    full history. The other budgets are below `longest`, the number of tokens of the longest
+    history. Each setting comes once.
     """
     budget_policy = LIVE_POLICY if policy == FULL else policy  # full history has no budget
     candidates: list[Choice] = [

@@ -185,8 +185,8 @@ class Replays:
         rendered = self._branch.render_after(previous, history, settings)
         prompt = [(item, self._tokens(rendered, item)) for item in rendered.items]
         output = self._branch.output_of(turn)
-        # Messages that the last prompt begins with, too, count as cached. With full history, these
-        # are all messages of the last call.
+        # The first messages that this prompt shares with the last prompt count as cached. With full
+        # history, these are all messages of the last call.
         usage = Usage.of_prompt(
             rendered.view.unbudgeted_tokens + rendered.tokens_after,
             _common_tokens(replay.prompt, prompt),

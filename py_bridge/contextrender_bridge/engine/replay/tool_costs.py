@@ -98,7 +98,8 @@ def sum_costs(sessions: Iterable[Iterable[ToolCost]]) -> list[ToolCost]:
 def advise_on_tools(tools: Sequence[ToolCost]) -> list[str]:
     """Return a sentence on large unused results, and one on tools that are never called.
 
-    Name the tool with the most unused tokens. If there is nothing to advise, say so.
+    The first one names the tool with the most excess tokens. If there is nothing to advise, return
+    a sentence that says so.
     """
     sentences = []
     floods = [tool for tool in tools if tool.excess_tokens]
