@@ -112,6 +112,7 @@ def test_call_view_agrees_with_explain(console: Console, service: Service) -> No
     largest = max(reply["results"], key=lambda row: row["tokens"])
     expect(rows.first).to_contain_text(f"#{largest['position']}")
     expect(console.page.locator("th[aria-sort=descending]")).to_have_text("Tokens")
+    assert "sort=-tokens" in console.page.url
     reused = next(row for row in reply["results"] if row["uses"])
     console.page.get_by_role("button", name="#").first.click()
     row = rows.filter(

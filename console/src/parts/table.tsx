@@ -1,5 +1,6 @@
 // A table in a scrolling box that the keyboard reaches.
 import { type ComponentChildren, Fragment } from "preact";
+import { type Place, useOption } from "../route";
 import { Icon } from "./icon";
 
 /** A column: its head, and the cell of a row. */
@@ -25,6 +26,12 @@ export const actions = <R,>(cell: Column<R>["cell"]): Column<R> => ({ name: <spa
 export interface Sorted {
   key: string;
   down: boolean;
+}
+
+/** The order of a table in the address: the name of a column, after a minus if descending. */
+export function useSort(place: Place, usual = ""): [Sorted | undefined, (sort: Sorted) => void] {
+  const [order, setOrder] = useOption<string>(place, "sort", usual);
+  return [order ? { key: order.replace("-", ""), down: order[0] === "-" } : undefined, ({ key, down }) => setOrder((down ? "-" : "") + key)];
 }
 
 interface Props<R> {

@@ -7,6 +7,7 @@ import { useReport } from "../parts/request";
 import { Empty, Failure, Loading } from "../parts/notes";
 import { ownPrices } from "../parts/prices";
 import { ResultLinks, TurnInput } from "../parts/links";
+import { useSort } from "../parts/table";
 import { go, type Options } from "../route";
 import { numbersIn, OMITTED, EXCERPT, type SessionData, type ViewProps } from "../session";
 import type { CallView } from "../types";
@@ -24,12 +25,14 @@ export function Call({ place, data }: ViewProps) {
   const changed = data.setting !== null;
   const base = { ...data.branch, turn };
   const [page, setPage] = useState<Page>(FIRST);
-  const fields = { ...base, sort: page.sort, descending: page.descending, rows: page.rows, window: page.window, prices: ownPrices() };
+  const [sort, setSort] = useSort(place, "order");
+  const fields = { ...base, sort: sort!.key, descending: sort!.down, rows: page.rows, window: page.window, prices: ownPrices() };
   const recordedCall = useReport<CallView>("get_call", isCall ? fields : null);
   const other = useReport<CallView>("get_call", changed && isCall ? { ...fields, ...data.setting } : null);
   const shownCall = changed ? (other.value?.explain.turn === turn ? other.value : null) : recordedCall.value;
   const view = shownCall ?? recordedCall.value;
   const error = changed ? other.error : recordedCall.error;
+  const withOptions = (compared: number | null): Options => ({ ...(sort!.key === "order" ? {} : { sort: place.options.sort }), ...(compared === null ? {} : { with: String(compared) }) });
   // Keys may be pressed faster than the view is drawn.
   const here = useRef(place);
   here.current = place;
@@ -98,7 +101,7 @@ export function Call({ place, data }: ViewProps) {
           <Notes view={view} data={data} turn={turn} asked={changed} />
           <Compare data={data} turn={turn} price={view.price} other={beside} onOther={(compared) => go(data.to("call", turn, withOptions(compared)), true)} />
           <Histories view={view} data={data} window={page.window} onMore={(more) => setPage({ ...page, window: page.window + more })} />
-          <Scores view={view} page={page} onPage={setPage} data={data} difference={difference} />
+          <Scores view={view} page={page} onPage={setPage} sort={sort} onSort={setSort} data={data} difference={difference} />
         </div>
       )}
     </div>
@@ -109,8 +112,6 @@ function differenceIn({ added, removed, after }: Difference): string {
   if (!added.length && !removed.length && !after) return "The prompt of this turn would have been the same.";
   return `The prompt of this turn would have had ${plural(added.length, "more result")} and been without ${number(removed.length)} that it had: ${signed(after)} tokens.`;
 }
-
-const withOptions = (compared: number | null): Options => (compared === null ? {} : { with: String(compared) });
 
 const turnOf = (text: string | undefined): number | null => (/^\d+$/.test(text ?? "") ? Number(text) : null);
 

@@ -1,11 +1,11 @@
 // What each tool's results and its declaration cost, and how much of it was used: a bill for each tool.
-import { useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { linkedSession } from "../api";
 import { dollars, number, percent, plural, short } from "../format";
 import { Choice } from "../parts/controls";
 import { Failure, Loading, RESULTS } from "../parts/notes";
 import { useCompleteReport } from "../parts/request";
-import { type Column, num, type Sorted, Table, text } from "../parts/table";
+import { type Column, num, Table, text, useSort } from "../parts/table";
 import { address, useOption } from "../route";
 import type { SessionData, ViewProps } from "../session";
 import type { ToolCost, ToolsView } from "../types";
@@ -42,11 +42,11 @@ const COLUMNS: Column<Tool>[] = [
 
 /** The tools of the session, or of the newest sessions together. */
 export function Tools({ place, data }: ViewProps) {
-  const [sort, setSort] = useState<Sorted | undefined>();
+  const [sort, setSort] = useSort(place);
   const [scope, setScope] = useOption<keyof typeof SCOPES>(place, "sessions", "");
   const { value, error, busy, again } = useCompleteReport<ToolsView>("tools", scope ? {} : data.branch, data.last + data.answers);
   const tools = useMemo(() => withMisses(value?.tools ?? [], data), [data.version, value]);
-  const rows = useMemo(() => sort ? orderBy(tools, sort.key as keyof Tool, sort.down) : tools, [tools, sort]);
+  const rows = useMemo(() => sort ? orderBy(tools, sort.key as keyof Tool, sort.down) : tools, [tools, place.options.sort]);
   const columns = [
     text<Tool>("Tool", (tool) => <a href={data.to("timeline", null, { tool: tool.name })}>{tool.name || "a tool"}</a>, { by: "name", rising: true }),
     num<Tool>("Largest", ({ largest, largest_session: session, largest_turn: turn }) => (largest ? <a href={scope ? address(session, "call", turn) : data.to("call", turn)}>{short(largest)}</a> : "–"), {

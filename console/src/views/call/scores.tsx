@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { decimals, number, plural, room } from "../../format";
 import { OldVersion, ResultLink } from "../../parts/links";
 import { MORE, More } from "../../parts/notes";
-import { type Column, num, Table, text } from "../../parts/table";
+import { type Column, num, type Sorted, Table, text } from "../../parts/table";
 import type { SessionData } from "../../session";
 import type { CallView, ResultView } from "../../types";
 
@@ -53,25 +53,25 @@ export interface Difference {
   after: number;
 }
 
-/** The part of a call to load: some results in an order, and the last messages. */
+/** The part of a call to load: the first results, and the last messages. */
 export interface Page {
-  sort: string;
-  descending: boolean;
   rows: number;
   window: number;
 }
 
-export const FIRST: Page = { sort: "order", descending: false, rows: 120, window: 150 };
+export const FIRST: Page = { rows: 120, window: 150 };
 
 interface Props {
   view: CallView;
   page: Page;
   onPage: (page: Page) => void;
+  sort: Sorted | undefined;
+  onSort: (sort: Sorted) => void;
   data: SessionData;
   difference: Difference | null;
 }
 
-export function Scores({ view, page, onPage, data, difference }: Props) {
+export function Scores({ view, page, onPage, sort, onSort, data, difference }: Props) {
   const [open, setOpen] = useState<number | null>(null);
   const { results: rows, count } = view.explain;
   if (count === 0) return null;
@@ -89,8 +89,8 @@ export function Scores({ view, page, onPage, data, difference }: Props) {
         keyOf={({ position }) => position}
         kindOf={(row) => `${row.display} ${change(row)}`}
         named={false}
-        sort={{ key: page.sort, down: page.descending }}
-        onSort={({ key, down }) => onPage({ ...page, sort: key, descending: down })}
+        sort={sort}
+        onSort={onSort}
         below={(row) => open === row.position && <Uses row={row} columns={columns.length} />}
       />
       <More there={rows.length} all={count} onMore={() => onPage({ ...page, rows: page.rows + MORE })} />
