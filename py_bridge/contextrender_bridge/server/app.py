@@ -62,7 +62,10 @@ class Service:
     """The service's walkers, its limits, and the parts that its routes share."""
 
     def __init__(self, app: Path, data: Path, settings: Settings, *, is_only_worker: bool) -> None:
-        """Load the Jac app and open the store. `is_only_worker`: no other process has the port."""
+        """Load the Jac app and open the store.
+
+        `is_only_worker` is False if other processes serve the same port.
+        """
         self._redaction = Redaction.of(settings.redact) if settings.redact else None
         self.runtime = Runtime(app, data)
         try:
@@ -83,7 +86,9 @@ class Service:
         self._readiness = Readiness(
             store, data, settings, self.metrics, self.admission.is_from_local_user
         )
-        self._fields = {name: Fields(walker) for name, walker in self.runtime.walkers.items()}
+        self._field_readers = {
+            name: Fields(walker) for name, walker in self.runtime.walkers.items()
+        }
         self._threads = Threads(settings, self.processor)
 
     def routes(self) -> list[BaseRoute]:
@@ -134,14 +139,14 @@ class Service:
 
         `admit` returns the request's user, or raises the error that refuses the request.
         """
-        work = partial(self._work, name, body)
+        work = partial(self._run_for_caller, name, body)
         walker = self.runtime.walkers.get(name)
         is_low_priority = getattr(walker, "is_low_priority", False)
         return await self._threads.answer(
             f"walker {name}", admit, work, is_low_priority=is_low_priority
         )
 
-    def _work(
+    def _run_for_caller(
         self,
         name: str,
         body: WalkerInput,
@@ -155,25 +160,23 @@ class Service:
         user's limits, run the walker, and record an event in the audit log if the walker has one.
         `send_reply` sends a report before the run ends. `answers` has the answers of providers.
         """
-        if (reader := self._fields.get(name)) is None:
+        if (reader := self._field_readers.get(name)) is None:
             raise NotFound("There is no such walker.", code="unknown_endpoint")
 
         walker, reply = self.runtime.walkers[name], self.runtime.replies[name]
         encode = reply.encode if isinstance(body, bytes) else reply.value
         sent_fields = reader.parse(body)
-        if caller.only_session is not None:
-            check_shared(walker, sent_fields, caller.only_session)
+        linked_session = caller.only_session  # None if the caller has no read-only link
+        if linked_session is not None:
+            check_shared(walker, sent_fields, linked_session)
         fields = self._redact(sent_fields)
-        unused_fields = [fields]
+        first_copy = [fields]
 
         def read_fields() -> Mapping[str, Any]:
-            # A run may change the fields, so a further attempt reads the body again.
-            return unused_fields.pop() if unused_fields else self._redact(reader.parse(body))
+            """Return a copy of the fields for one attempt, which may change them."""
+            return first_copy.pop() if first_copy else self._redact(reader.parse(body))
 
-        # A walker signs the share links that it makes with its caller's key.
-        SIGNER.set(self.accounts.signer(caller))
-        if self._reads_agents_files(name):
-            IS_OWN_MACHINE.set(IS_OWN_MACHINE.get() and self._is_owner_of_machine(caller))
+        self._set_permissions(name, caller)
         run = WalkerRun(
             name,
             read_fields,
@@ -181,14 +184,22 @@ class Service:
             encode,
             answers,
             send_early=lambda report: send_reply(encode({"reports": [report]})),
-            can_write=caller.only_session is None,
+            can_write=linked_session is None,
         )
         has_limits = self._quotas.has_limits
-        with self._quotas.reserve(caller, fields, body) if has_limits else nullcontext():
+        limits = self._quotas.reserve(caller, fields, body) if has_limits else nullcontext()
+        with limits:
             result = self.runtime.run(run)
         if event := getattr(walker, "log_event", ""):
             self.accounts.audit.record(event, caller.name, session=fields.get("session", ""))
         return result
+
+    def _set_permissions(self, name: str, caller: Caller) -> None:
+        """Let the walker sign share links for the caller. Set whether it may read agents' files."""
+        SIGNER.set(self.accounts.signer(caller))
+        if self._reads_agents_files(name):
+            # So far it is true if the request came over loopback (`call_walker`).
+            IS_OWN_MACHINE.set(IS_OWN_MACHINE.get() and self._is_owner_of_machine(caller))
 
     def _reads_agents_files(self, name: str) -> bool:
         """Return whether a walker may read agents' files, for the owner of the machine."""

@@ -1,4 +1,7 @@
-"""The Jac app in this process, and the runs of its walkers, each for one user's graph."""
+"""The Jac app in this process, and the runs of its walkers, each for one user's graph.
+
+Long because retries, early replies and stops for providers all belong to a run.
+"""
 
 import contextvars
 import importlib
@@ -9,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -38,8 +42,8 @@ from contextrender_bridge.sessions.locks import SessionLocks
 from contextrender_bridge.store.opening import open_store
 from contextrender_bridge.store.writes import WriteConflict
 
-# If two requests change the same rows, the later one runs again under a start lock. Then no other
-# request of its session begins in this process and overtakes it again.
+# If two requests change the same rows, the later one runs again under a start lock. Meanwhile no
+# other request of its session begins in this process, which could overtake it again.
 MAX_RETRIES: Final = 40
 START_LOCKS: Final = 256
 MAX_PAUSE_SECONDS: Final = 0.05
@@ -119,7 +123,8 @@ class Runtime:
         """Run a walker; return its reply once its changes are on disk, None if it was sent early.
 
         Return a PendingProviderCall if the walker needs a provider's answer: run it again with the
-        answer in `run.answers`. Raise the walker's error; then nothing is written.
+        answer in `run.answers`. Raise the walker's error; then nothing is written. If a session is
+        damaged and the walker can record it again, set the session aside and run the walker again.
         """
         try:
             return self._run_with_retries(run)
@@ -135,18 +140,18 @@ class Runtime:
             return self._run_with_retries(run)
 
     def _run_with_retries(self, run: WalkerRun) -> Any:
-        """Attempt a run, and retry under a start lock after each conflict; then raise Conflict."""
+        """Run a walker, and run it again after conflicts. Raise Conflict after MAX_RETRIES."""
 
         def attempt(fields: Mapping[str, Any]) -> Any:
             try:
                 return contextvars.copy_context().run(self._attempt, run, fields)
             except PendingProviderCall as call:
-                return call  # It asks the caller to run the walker again with an answer.
+                return call
 
         fields = run.fields()
         start_lock = self._start_locks[hash((run.root, fields.get("session"))) % START_LOCKS]
         with start_lock:
-            pass  # Wait while a request that is run again holds the lock.
+            pass  # Wait while another request holds the lock, because it is run again.
         with suppress(_Retry):
             return attempt(fields)
         with start_lock:
@@ -185,46 +190,21 @@ class Runtime:
         self._locks.unshare()
 
     def _attempt(self, run: WalkerRun, fields: Mapping[str, Any]) -> Any:
-        """Run a walker once, write its changes, and return its reply.
+        """Run a walker once in a unit of work of its own, and return what `_walk` returns.
 
-        It stops with a PendingProviderCall if `run.answers` lacks an answer. The changes of the
-        first stop (new messages) are written, and the call is returned. Later ones are incomplete,
-        so the call is raised. After a conflict raise _Retry, or Conflict if it cannot run again.
+        After a conflict, raise _Retry, or Conflict if the walker cannot run again. After an error
+        that damaged rows may have caused, raise Damaged.
         """
-        name, answers, walker_class = run.name, run.answers, self.walkers[run.name]
-
-        def send_reply(report: object) -> None:
-            """Send a report as the only reply, unless an earlier attempt has sent one."""
-            if not run.early_reports and run.send_early:
-                run.early_reports.append(report)
-                self.on_reports(name, run.early_reports)
-                run.send_early(report)
-
-        SEND_REPLY.set(run.send_early and send_reply)
-        ANSWERS.set(answers)
-        answers.has_taken = False
-        with span(f"walker {name}"), self.unit_of_work(run.root) as memory:
+        walker_class = self.walkers[run.name]
+        SEND_REPLY.set(partial(self._send_early, run) if run.send_early else None)
+        ANSWERS.set(run.answers)
+        with span(f"walker {run.name}"), self.unit_of_work(run.root) as memory:
             memory.read_only = not run.can_write or not getattr(walker_class, "can_write", True)
             try:
-                walker = walker_class(**fields)
-                # Break the walker's reference cycle with its anchor, to free it with the request.
-                memory.on_end.callback(vars(walker).clear)
-                try:
-                    Jac.spawn(walker, Jac.get_context().get_root())
-                except PendingProviderCall as call:
-                    if answers.has_taken:  # not the first stop
-                        raise
-                    memory.flush()
-                    return call
-                reply = None if run.early_reports else run.encode({"reports": walker.reports})
-                memory.flush()
-                Jac.get_context().run_pending_effects()
-                if not run.early_reports:
-                    self.on_reports(name, walker.reports)
-                return reply
+                return self._walk(run, walker_class(**fields), memory)
             except WriteConflict:
                 self.on_conflict()
-                if memory.wrote and not getattr(walker, "is_resumable", False):
+                if memory.wrote and not getattr(walker_class, "is_resumable", False):
                     raise _conflict() from None
                 raise _Retry from None
             except ContextRenderError:
@@ -232,6 +212,38 @@ class Runtime:
             except Exception as failure:
                 self._raise_if_damaged(fields.get("session"), run.root, failure)
                 raise
+
+    def _walk(self, run: WalkerRun, walker: Any, memory: RequestMemory) -> Any:
+        """Run a walker, write its changes, and return its reply; None if it was sent early.
+
+        If `run.answers` lacks an answer, the walker stops with a PendingProviderCall. Return this
+        call after the walker's first stop, whose changes (new messages) are written. Raise it after
+        a later stop, whose changes are incomplete and not written.
+        """
+        # Break the walker's reference cycle with its anchor, to free it with the request.
+        memory.on_end.callback(vars(walker).clear)
+        run.answers.has_taken = False  # It is true once the walker has used an answer.
+        try:
+            Jac.spawn(walker, Jac.get_context().get_root())
+        except PendingProviderCall as call:
+            is_first_stop = not run.answers.has_taken
+            if not is_first_stop:
+                raise
+            memory.flush()
+            return call
+        reply = None if run.early_reports else run.encode({"reports": walker.reports})
+        memory.flush()
+        Jac.get_context().run_pending_effects()
+        if not run.early_reports:
+            self.on_reports(run.name, walker.reports)
+        return reply
+
+    def _send_early(self, run: WalkerRun, report: object) -> None:
+        """Send a report as the only reply, unless an earlier attempt has sent one."""
+        if not run.early_reports and run.send_early:
+            run.early_reports.append(report)
+            self.on_reports(run.name, run.early_reports)
+            run.send_early(report)
 
     def _raise_if_damaged(self, session: object, root: str, failure: Exception) -> None:
         """Raise Damaged if the session has damaged rows that may have caused the failure."""

@@ -56,7 +56,9 @@ class Claims:
 
         It is also True if the lifetime has not begun, because the clock was set back.
         """
-        return not self.made_at - LEEWAY_SECONDS <= time.time() <= (self.made_at + self.expires) / 2
+        now = time.time()
+        has_begun = now >= self.made_at - LEEWAY_SECONDS
+        return not has_begun or now > (self.made_at + self.expires) / 2
 
 
 class Tokens:
@@ -71,7 +73,7 @@ class Tokens:
         self._secret = str(configured or secret_in(data / "jwt_secret"))
 
     def make(self, user: str, generation: str, seconds: int, audience: str | None = None) -> str:
-        """Return a token of a user for `seconds`, for one `audience` or (None) API clients."""
+        """Return a user's token, valid for `seconds`. Without `audience`, it is for API clients."""
         now = int(time.time())
         claims = {"sub": user, "gen": generation, "iat": now, "exp": now + seconds}
         if audience is not None:
@@ -101,7 +103,7 @@ class Tokens:
                 algorithms=["HS256"],
                 audience=audience,
                 leeway=LEEWAY_SECONDS,
-                # Do not check when it was made, because the clock may have been set back since.
+                # Do not check `iat`, when it was made: the clock may have been set back since.
                 options={"require": ["sub", "exp"], "verify_iat": False},
             )
         except (jwt.PyJWTError, ValueError):
@@ -193,7 +195,7 @@ class Callers:
             return file.execute("INSERT OR IGNORE INTO codes VALUES (?, ?)", row).rowcount == 1
 
     def _bearer(self, claims: Claims | None) -> Caller | None:
-        """Return the user in a token's claims; None if inactive, or if the token was revoked."""
+        """Return the user in a token's claims; None for an inactive user or a revoked token."""
         user = self._user(claims.user) if claims else None
         if claims is None or user is None or not user.active:
             return None

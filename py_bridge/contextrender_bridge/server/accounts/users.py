@@ -146,7 +146,8 @@ class Accounts(Callers):
     def login(self, name: str, password: str) -> str | None:
         """Return a token if the name and the password are right, otherwise None.
 
-        A wrong name takes as long as a wrong password, so that callers cannot find out names.
+        A wrong name takes as long as a wrong password, so that callers cannot find out which names
+        exist.
         """
         if len(password.encode()) > PASSWORD_BYTES or "\0" in password:
             return None

@@ -183,7 +183,7 @@ def bearer_of(request: Request) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return a NumPy scalar or array as a Python value. Raise TypeError for anything else."""
+    """Return a NumPy scalar or array as a plain value. Raise TypeError for anything else."""
     if hasattr(value, "tolist"):
         return value.tolist()
     raise TypeError(f"a {type(value).__name__} cannot be part of a reply")

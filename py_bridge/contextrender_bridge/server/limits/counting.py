@@ -1,5 +1,7 @@
 """Counts that all processes of a data folder share, and the limits of users.
 
+Long because the limits read the counts.
+
 The counts are failed logins, used codes, each user's calls per minute, and the sessions that
 running calls create. Their small SQLite file is never synced, so they may be zero after a power
 cut. Stored bytes are measured before a call, so simultaneous calls may exceed that limit.
@@ -93,9 +95,9 @@ class LoginAttempts:
         self._counts = counts
 
     def begin(self, *keys: str) -> int:
-        """Count an attempt as failed, until `forgive` removes it, and return 0.
+        """Count an attempt as failed for each key, until `forgive` removes it, and return 0.
 
-        If one of the keys has failed too often, only return the seconds to wait.
+        If one of the keys has failed too often, count nothing and return the seconds to wait.
         """
         now = time.time()
         with self._counts.transaction() as file:
@@ -122,6 +124,7 @@ class LoginAttempts:
                 )
 
     def _seconds_to_wait(self, file: sqlite3.Connection, key: str, now: float) -> float:
+        """Return the seconds until a key may be tried again; 0 if it has not failed too often."""
         query = "SELECT COUNT(*), MIN(at) FROM failures WHERE key = ?"
         count, oldest = file.execute(query, (key,)).fetchone()
         return 0.0 if count < MAX_FAILURES else oldest + FAILURE_SECONDS - now
@@ -162,16 +165,17 @@ class Quotas:
     def check_call(self, caller: "Caller") -> None:
         """Count a call. Raise InvalidRequest (429) above the limit.
 
-        A token bucket holds up to a minute's calls. Each call takes one, and time refills it.
+        A user has up to a minute's calls left. Each call takes one, and time adds new ones.
         """
         if (max_calls := self._settings.user_max_calls_per_minute) is None:
             return
         now = self._clock()
         with self._counts.transaction() as file:
             query = "SELECT left, since FROM calls WHERE user = ?"
-            calls_left, since = file.execute(query, (caller.user,)).fetchone() or (max_calls, now)
-            elapsed = max(now - since, 0)  # The clock may have been set back.
-            calls_left = min(float(max_calls), calls_left + elapsed * max_calls / 60)
+            stored_row = file.execute(query, (caller.user,)).fetchone()
+            calls_before, time_before = stored_row or (max_calls, now)
+            elapsed = max(now - time_before, 0)  # The clock may have been set back.
+            calls_left = min(float(max_calls), calls_before + elapsed * max_calls / 60)
             is_allowed = calls_left >= 1
             row = (caller.user, calls_left - 1 if is_allowed else calls_left, now)
             file.execute("INSERT OR REPLACE INTO calls VALUES (?, ?, ?)", row)
@@ -183,9 +187,9 @@ class Quotas:
     def reserve(
         self, caller: "Caller", fields: Mapping[str, Any], body: WalkerInput
     ) -> Iterator[None]:
-        """Check the limits of bytes and sessions for a call with messages, or raise InvalidRequest.
+        """Raise InvalidRequest (429) if a call with messages exceeds a limit of bytes or sessions.
 
-        If the call will create a session, count that session during the block.
+        If the call will create a session, reserve a place for that session during the block.
         """
         data = fields.get("data")  # an exported session
         if "messages" not in fields and data is None:
@@ -194,7 +198,8 @@ class Quotas:
         if (max_mb := self._settings.user_max_mb) is not None:
             size = len(body if isinstance(body, bytes) else encode(body))
             self._check_bytes(caller, max_mb, size)
-        key = fields.get("session") or (data.get("session") if isinstance(data, dict) else "")
+        exported_key = data.get("session") if isinstance(data, dict) else ""
+        key = fields.get("session") or exported_key
         owner = UUID(caller.root)
         max_sessions = self._settings.user_max_sessions
         if max_sessions is None or (isinstance(key, str) and has_session(self._store, owner, key)):
@@ -205,12 +210,30 @@ class Quotas:
 
     @contextmanager
     def _reserve_session(self, owner: UUID, key: str, limit: int) -> Iterator[None]:
-        """Count a session, which a call will create, during the block.
+        """Reserve a place for a new session during the block.
 
-        Raise InvalidRequest (429) if the user has `limit` sessions, including sessions that earlier
-        calls are creating now. The counts are not locked while the store is read.
+        Raise InvalidRequest (429) if no place is free: the user's stored sessions, and the sessions
+        that earlier calls are creating now, are already `limit`.
         """
-        user, now = str(owner), self._clock()
+        number, earlier_keys = self._add_reservation(str(owner), key)
+        try:
+            # Find the sessions that are not stored yet before counting the stored ones. A session
+            # that is stored in between is then counted twice, and never missed.
+            store = self._store
+            pending = [other for other in earlier_keys if not has_session(store, owner, other)]
+            session_count = count_sessions(store, owner) + len(pending)
+            # If another call has just created this session, it is one of the counted ones.
+            if session_count >= limit and not has_session(store, owner, key):
+                sentence = f"You may have up to {limit} sessions: delete some."
+                raise _refusal("too_many_sessions", sentence, RETRY_SECONDS)
+            yield
+        finally:
+            with self._counts.transaction() as file:
+                file.execute("DELETE FROM reservations WHERE number = ?", (number,))
+
+    def _add_reservation(self, user: str, key: str) -> tuple[int | None, list[str]]:
+        """Add a reservation, and return its number and the other sessions reserved before it."""
+        now = self._clock()
         with self._counts.transaction() as file:
             file.execute("DELETE FROM reservations WHERE at <= ?", (now - CREATION_SECONDS,))
             insert = "INSERT INTO reservations (user, session, at) VALUES (?, ?, ?)"
@@ -219,22 +242,14 @@ class Quotas:
                 "SELECT DISTINCT session FROM reservations "
                 "WHERE user = ? AND session <> ? AND number < ?"
             )
-            earlier = [session for (session,) in file.execute(query, (user, key, number))]
-        try:
-            # Read pending sessions before counting the stored ones. Then a session that is stored
-            # in between is counted twice, and never missed.
-            pending = [other for other in earlier if not has_session(self._store, owner, other)]
-            session_count = count_sessions(self._store, owner) + len(pending)
-            if session_count >= limit and not has_session(self._store, owner, key):
-                sentence = f"You may have up to {limit} sessions: delete some."
-                raise _refusal("too_many_sessions", sentence, RETRY_SECONDS)
-            yield
-        finally:
-            with self._counts.transaction() as file:
-                file.execute("DELETE FROM reservations WHERE number = ?", (number,))
+            rows = file.execute(query, (user, key, number)).fetchall()
+        return number, [session for (session,) in rows]
 
     def _check_bytes(self, caller: "Caller", max_mb: int, request_bytes: int) -> None:
-        """Raise InvalidRequest (429) if the user has stored `max_mb`. Add the request's bytes."""
+        """Raise InvalidRequest (429) if the user has stored `max_mb`.
+
+        Add the request's bytes to the estimate of the stored bytes.
+        """
         now, max_bytes = self._clock(), max_mb * 2**20
         measured_at, size = self._measures.get(caller.user, (float("-inf"), 0))
         # The sum is an estimate, so measure the stored bytes before refusing a call.

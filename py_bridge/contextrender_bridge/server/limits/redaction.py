@@ -92,7 +92,7 @@ class Redaction:
         return text
 
     def _redact_export(self, value: Any) -> Any:
-        """Return a part of an exported session with its messages, objects with a role, redacted."""
+        """Return a part of an exported session redacted. A message is an object with a role."""
         if isinstance(value, list):
             return [self._redact_export(item) for item in value]
         if not isinstance(value, dict):
@@ -104,7 +104,7 @@ class Redaction:
     def _redact_field(self, value: Any, name: str) -> Any:
         """Return the value of a message's field `name`, redacted.
 
-        An id stays, and so does a kind. Redact names too in a tool call's arguments.
+        Ids and kinds are returned unchanged. In a tool call's arguments, names are redacted, too.
         """
         is_kind = name in KIND_FIELDS and isinstance(value, str) and PLAIN_NAME.fullmatch(value)
         if is_kind or (name in ID_FIELDS and isinstance(value, str)):
@@ -120,7 +120,7 @@ class Redaction:
         redacted = self._redact_json_or_text(value)
         if redacted == value or not _is_json(value) or _is_json(redacted):
             return redacted
-        # A match across values broke the JSON: return only the rule's mark.
+        # A match across several values broke the JSON: return only the rule's mark.
         marks = (rule.mark for rule in self._rules)
         return json.dumps({"redacted": next(mark for mark in marks if mark in redacted)})
 
@@ -137,7 +137,7 @@ class Redaction:
         try:
             redacted_value = self._redact_value(value)
             is_changed = bool(redacted_value != value)
-            # Write the JSON without escapes, so that the rules match the characters.
+            # Rules match characters, so write the JSON without escapes if there are any.
             unescaped = _dump(redacted_value, text) if is_changed or "\\u" in text else text
         except RecursionError:
             return json.dumps([TOO_DEEP])
@@ -269,9 +269,11 @@ def _compile(name: str, pattern: str) -> Rule:
     if compiled.search(b"") is not None:
         raise CommandError(f"redact: the rule {name!r} matches an empty text, and so everything.")
     groups = compiled.groupindex
-    before, after = (
-        "".join(f"\\{groups[group]}" for group in groups if group.startswith(side))
-        for side in (b"before", b"after")
-    )
+
+    def references(side: bytes) -> str:
+        """Return a reference, such as `\\1`, to each group whose name begins with `side`."""
+        return "".join(f"\\{groups[group]}" for group in groups if group.startswith(side))
+
     mark = MARK.format(name)
-    return Rule(compiled, mark, f"{before}{mark}{after}".encode())
+    replacement = references(b"before") + mark + references(b"after")
+    return Rule(compiled, mark, replacement.encode())

@@ -24,7 +24,7 @@ from contextrender_bridge.sessions.caches import WORKING_SET
 CHECK_SECONDS: Final = 5.0
 """The interval of the periodic tasks that check this process."""
 TRIM_CHECKS: Final = 6
-"""The check, counted from the one that finds growth, at which memory is given back once more.
+"""The number of checks, counted from one that finds growth, after which memory is given back again.
 
 By then the requests that used the memory should be over.
 """
@@ -48,6 +48,7 @@ class MemoryTrimmer:
 
     def __init__(self) -> None:
         self._least_bytes = resident_bytes()
+        """The least memory that the process used since memory was last given back."""
         self._checks_left = 0
         """The number of checks until memory is given back again; 0 if it has not grown."""
 

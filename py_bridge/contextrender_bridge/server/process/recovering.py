@@ -83,7 +83,7 @@ class RecoveringApp:
         while self.app is None and not self._is_ending.wait(RETRY_SECONDS):
             try:
                 self._try_to_build()
-            except CommandError as refusal:  # At the first attempt this error ends the command.
+            except CommandError as refusal:  # Only at the first attempt it ends the command.
                 self._reason = f"{refusal}"
         if self.app is not None:
             with suppress(Exception):

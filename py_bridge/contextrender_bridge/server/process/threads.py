@@ -78,8 +78,8 @@ class Threads:
         share it. `task` names the work in the log.
         """
         answers = ProviderAnswers()
-        callers: list[Caller] = []
-        keys: list[Hashable] = []
+        callers: list[Caller] = []  # the caller, once it is admitted
+        keys: list[Hashable] = []  # the keys of the answers that this request needs
 
         def run(send_reply: SendReply) -> Any:
             """Admit the caller at the first run, and do the work."""
@@ -132,7 +132,7 @@ class Pace:
 
     @contextmanager
     def low_priority(self) -> Iterator[None]:
-        """Run a low-priority request in the block. It rests at its start and at each `pause`."""
+        """Run a low-priority request in the block. It may rest at its start and at each `pause`."""
         self._sleep_if_due()
         self._thread.work_start = time.thread_time()
         try:
@@ -157,6 +157,7 @@ class Pace:
             self._rest_until = min(rest_until, now + MAX_REST_SECONDS)
 
     def _sleep_if_due(self) -> None:
+        """Sleep until the common rest ends, or until there is no recent call of an agent."""
         while (seconds := self._rest_until - time.monotonic()) > 0 and self._has_recent_calls():
             time.sleep(min(seconds, RECENT_SECONDS))
 
@@ -197,7 +198,7 @@ class ProviderThreads:
             return answer
 
     def release(self, key: Hashable) -> None:
-        """Note that a request no longer needs the answer. After the last one, forget the answer."""
+        """Count one request less that needs an answer. After the last one, forget the answer."""
         with self._lock:
             self._request_counts[key] -= 1
             if not self._request_counts[key]:

@@ -52,7 +52,7 @@ class IdleTracker:
             self._last_use = time.monotonic()
 
     def idle_seconds(self) -> float:
-        """Return the seconds since the last request ended or the last lease was live."""
+        """Return the seconds since the last use, 0 during a request or while a lease is live."""
         if self._running_requests or any_alive(self._data):
             self._last_use = time.monotonic()
         return time.monotonic() - self._last_use
@@ -71,7 +71,8 @@ def run_worker(
 
     Build the app and load what requests need. If that has compiled Jac code, return RENEW, because
     a new process needs less memory. Otherwise serve, with the limits divided among the workers; the
-    first worker also announces the service. Then return STOP with an `idle_timeout`, 0 without.
+    first worker also announces the service. At the end, return STOP if there is an `idle_timeout`,
+    otherwise 0.
     """
     forget_settings()
     configure_logging()
@@ -114,10 +115,10 @@ def run_worker(
 def announce_service(url: str, token_for: Callable[[str], str], data: Path) -> Iterator[None]:
     """Keep a server's address and a valid token in the file by which clients find the service.
 
-    If another server, whose address is in the file, still answers, leave the file unchanged, so
-    that clients do not switch servers. `token_for` takes the file's token, and returns it, or a new
-    one if half of its lifetime is over or it was revoked. Clients read the file again when their
-    token is refused.
+    If the file has the address of another server that still answers, leave the file unchanged, so
+    that clients do not switch servers. `token_for` is called with the token in the file. It returns
+    that token, or a new one if half of its lifetime is over or it was revoked. Clients read the
+    file again when their token is refused.
     """
 
     def write_file() -> None:

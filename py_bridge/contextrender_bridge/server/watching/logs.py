@@ -89,7 +89,8 @@ def configure_logging() -> None:
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     handler = logging.StreamHandler()
     handler.setFormatter(ContentFreeFormatter(as_json=settings.log_format == "json"))
-    # Other packages' records have no message here, so only debugging needs those below a warning.
+    # Records of other packages are logged without their message. Below a warning, such a record is
+    # useful only for debugging.
     other_level = level if level == logging.DEBUG else max(level, logging.WARNING)
     logging.basicConfig(level=other_level, handlers=[handler], force=True)
     log.setLevel(level)

@@ -72,9 +72,8 @@ class StoredCalls(Collector):
         Models without a price count together as `OTHER_MODEL`.
         """
         sums_by_labels = defaultdict[Labels, CallTotals](CallTotals)
-        for (_, _, model, policy, delivery), sums in add_rows(
-            all_usage_totals(self._store)
-        ).items():
+        sums_by_key = add_rows(all_usage_totals(self._store))
+        for (_, _, model, policy, delivery), sums in sums_by_key.items():
             labels = (model if model_row(model) else OTHER_MODEL, policy, delivery)
             sums_by_labels[labels] = sums_by_labels[labels].plus(sums)
         return sums_by_labels

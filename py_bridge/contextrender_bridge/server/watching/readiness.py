@@ -119,7 +119,7 @@ class Readiness:
     async def _check_store(self) -> None:
         """Probe the store, unless a probe has succeeded within PROBE_SECONDS.
 
-        Requests wait for the same probe. Raise NotReady if it fails or takes too long.
+        If a probe runs already, wait for that one. Raise NotReady if it fails or takes too long.
         """
         if time.monotonic() - self._probed_at < PROBE_SECONDS:
             return
