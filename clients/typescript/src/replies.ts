@@ -1,9 +1,9 @@
 /** The replies of the service. Made by make_replies.py: change it there. Long because it has all. */
 
 /**
- * The text that replaces a history at a compaction. `tokens` is its size, `tokens_before` that of the history. Of the
- * `results`, it shows `complete` ones in full and `excerpts` as excerpts; these are counts. `branch` has `offset` messages,
- * whose digest is `digest`.
+ * The text that replaces a history at a compaction. `tokens` is the size of the text, `tokens_before` the size of the history. The
+ * history has `results` results. The text shows `complete` of them in full, and excerpts of `excerpts` others. `branch` has `offset`
+ * messages, whose digest is `digest`.
  */
 export interface CompactionView {
   session: string;
@@ -19,12 +19,13 @@ export interface CompactionView {
 }
 
 /**
- * The figures of a policy over the answered calls up to `turns` of `turn_count`. `prompt` and `full` are the prompt tokens with
- * it and with the full history, at most the model's window; `cached` is what the previous prompt had of them. `recall_events`
- * counts the events of the paper's recall (docs/evaluation.md), `recall_events_complete` those whose result was complete, and
- * `recall` is their quotient. Of the `steps`, the calls whose answer used an earlier result, `steps_with_misses` missed a
- * value. `cost` and `full_cost` are dollars at the models' prices, None if no call has one. They do not include
- * `calls_without_price`. `price_source` maps models without a price of their own to the model whose price was used.
+ * The figures of a policy over the first `turns` of a session's `turn_count` answered calls. `prompt` and `full` are the prompt
+ * tokens with the policy and with the full history, which counts at most the model's window. `cached` are the tokens of `prompt`
+ * that the previous prompt had, too. `recall_events` counts the events of the paper's recall (docs/evaluation.md),
+ * `recall_events_complete` the events whose result was complete, and `recall` is their quotient. `steps` are the calls whose answer
+ * used an earlier result, and `steps_with_misses` are the steps that missed a value. `cost` and `full_cost` are dollars at the
+ * models' prices, None if no call's model has a price. They do not include `calls_without_price`. `price_source` maps models
+ * without a price of their own to the model whose price was used.
  */
 export interface PolicyView {
   policy: string;
@@ -48,9 +49,9 @@ export interface PolicyView {
 }
 
 /**
- * The same session under several settings, over its first `turns` answered calls of `turn_count`. `current_option` is the index
- * in `options` of the setting in use, `best_option` that of the recommended one, None for the full history. `summary` says
- * which to use.
+ * The same session under several settings, over its first `turns` of `turn_count` answered calls. `current_option` is the index in
+ * `options` of the setting in use, None if that is not among them. `best_option` is the index of the recommended setting, None if
+ * the full history is recommended. `summary` says which setting to use.
  */
 export interface CompareView {
   session: string;
@@ -71,9 +72,9 @@ export interface DeleteView {
 }
 
 /**
- * A loss through a compaction: the answer of `turn` used `values` that its prompt no longer had, or asked for them again, as
- * `kind` says. The tool `call` had returned them before turn `read_turn`, and they were dropped after turn `dropped_turn`.
- * If the agent fetched them again at turn `repeated_turn`, that took `tokens` and `dollars`.
+ * A loss through a compaction: the answer of `turn` used `values` that its prompt no longer had, or asked for these values again.
+ * `kind` says which. The tool call `call` had returned the values before turn `read_turn`, and they were dropped after turn
+ * `dropped_turn`. If the agent fetched them again at turn `repeated_turn`, that took `tokens` and `dollars`.
  */
 export interface LossView {
   turn: number;
@@ -114,11 +115,11 @@ export interface UseView {
 }
 
 /**
- * The reason why a prompt shows or omits one result. `age`, `reuse` (c), `relevance` (s), `usefulness` (U) and `score` are
- * the policy's figures (docs/method.md); `cost` is the tokens of the result with its call. `order` is its place among the
- * selected results, else `reason` says why it was omitted. If it did not fit, `remaining_tokens` were left after
- * `selected_count` results had been selected. `pinned` tells whether the caller pinned it. `edited_at` is the turn that first
- * edited its file since, None if none did: a shown result is then an old version.
+ * The reason why a prompt shows or omits one result. `age`, `reuse` (c), `relevance` (s), `usefulness` (U) and `score` are the
+ * policy's figures (docs/method.md). `cost` is the tokens of the result with its call. `order` is the place of the result among the
+ * selected results. If it is None, `reason` says why the result was omitted. If the result did not fit, `remaining_tokens` tokens
+ * were left after `selected_count` results had been selected. `pinned` is true if the caller pinned the result. `edited_at` is the
+ * first turn that edited the result's file after the result, so that the result is an old version; None if there is no such turn.
  */
 export interface ResultView {
   position: number;
@@ -142,12 +143,12 @@ export interface ResultView {
 }
 
 /**
- * One model call, explained. If the prompt was `recorded` with the call, the reply has the recorded prompt, and only the
- * reasons are recomputed. `delivery` is what the model was sent: "rendered", "full" or "holdout". With the last two the
- * model had the full history, and the reasons say what its rendering would have omitted. There were `count` results.
- * `complete` and `substitutes` are runs of result numbers: first, length, first, length. `complete_tokens` are the tokens
- * of the complete results, `call_tokens` those of their calls, `text_tokens` those of text. `results` has all results, or
- * the page that the request asked for.
+ * One model call, explained. If the prompt was `recorded` with the call, the reply has the recorded prompt, and only the reasons
+ * are recomputed. `delivery` says what the model received: "rendered", "full" or "holdout". With "full" and "holdout", the model had
+ * the full history, and the reasons say what a rendering would have omitted. There were `count` results. `complete` and
+ * `substitutes` are runs of result numbers: [0, 3, 7, 1] stands for the results 0, 1, 2 and 7, because it has the first number and
+ * the length of each run. `complete_tokens` are the tokens of the complete results, `call_tokens` the tokens of these results' calls,
+ * and `text_tokens` the tokens of texts. `results` has all results, or the page that the request asked for.
  */
 export interface ExplainView {
   session: string;
@@ -172,9 +173,10 @@ export interface ExplainView {
 }
 
 /**
- * A branch's own messages, after the first `fork_position` messages of `parent`. `timestamps` are seconds since 1970. `calls`
- * has the record of each model call (`contextrender_bridge.engine.call.call_record`); its `position` is that of the call's
- * answer, also if the answer is not there yet. `messages` ends before the first message that cannot be read.
+ * A branch's own messages, which follow the first `fork_position` messages of the branch `parent`. `messages` ends before the
+ * first message that cannot be read. `timestamps` are seconds since 1970. `calls` has the record of each model call
+ * (`contextrender_bridge.engine.call.call_record`). The `position` of a record is the position of the call's answer, or the position
+ * that the answer will have.
  */
 export interface ExportedBranch {
   number: number;
@@ -244,9 +246,10 @@ export interface PriceView {
 
 /**
  * One model call: why its prompt shows or omits each result, and the history before it. The history has `history_messages`
- * messages, of which the prompt has `prompt_messages`. `messages` has all of them, or those that the request asked for.
- * `parameters` are the method's parameters for the call, `turn_count` is the number of the branch's last call. `prompt` has
- * the messages as they were sent, if the request asked for them. `price` is that of the call's model, None if it has none.
+ * messages; the prompt has `prompt_messages` of them. `messages` has all messages of the history, or the ones that the request
+ * asked for. `parameters` are the method's parameters for the call, and `turn_count` is the number of the branch's last call.
+ * `price` is the price of the call's model, None if it has none. `prompt` has the prompt's messages as a client sends them, if the
+ * request asked for them.
  */
 export interface CallView {
   explain: ExplainView;
@@ -260,7 +263,7 @@ export interface CallView {
 }
 
 /**
- * A field of a node. `text` is the beginning of its value, `length` that of the whole, in characters or bytes.
+ * A field of a node. `text` is the beginning of its value, and `length` is the length of the whole value, in characters or bytes.
  */
 export interface FieldView {
   name: string;
@@ -277,8 +280,8 @@ export interface DegreeView {
 }
 
 /**
- * An edge of a node. `id` and `label` are those of the other node, and `end` is the name of its type. `values` are the first
- * values of a Reuse edge.
+ * An edge of a node. `id` and `label` are the id and the label of the node at the other end, and `end` is the name of that node's
+ * type. `values` are the first values of a Reuse edge.
  */
 export interface EdgeView {
   kind: string;
@@ -319,8 +322,8 @@ export interface Ratio {
 }
 
 /**
- * The comparison of the sessions since the first holdout session `since`: `rendered` and `holdout` count the sessions of each
- * group. `sessions_without_usage` have no provider usage, or were only observed.
+ * The comparison of the sessions since the first holdout session, which began at `since`. `rendered` and `holdout` count the
+ * compared sessions of each group. `sessions_without_usage` sessions have no provider usage, or were only observed.
  */
 export interface HoldoutView {
   summary: string;
@@ -342,13 +345,13 @@ export interface SyncView {
 }
 
 /**
- * The totals of a session's answered calls, as they were counted with each call. `full` is the prompt tokens with the full
- * history, at most the model's window, and `prompt` those that were sent. `results_used` counts the uses, a pair of an answer
- * and a result each, `results_used_visible` those of complete results. `steps` are the calls whose answer used an earlier
- * result, `steps_with_misses` those of them that missed a value; `misses` counts every miss. `models` are the models of the
- * calls, or the session's own if there are none. `cost` is in dollars, None if no call's model has a price; it `is_estimate` if the
- * provider did not report the usage of every call. `calls` is 0 if the session was only recorded, or no call has an answer
- * yet.
+ * The totals of a session's answered calls, as they were counted with each call. `calls` is 0 if the session was only recorded, or
+ * if no call has an answer yet. `full` are the prompt tokens with the full history, which counts at most the model's window, and
+ * `prompt` are the tokens that were sent. `results_used` counts the uses, each a pair of an answer and a result, and
+ * `results_used_visible` counts the uses of complete results. `steps` are the calls whose answer used an earlier result,
+ * `steps_with_misses` are the steps that missed a value, and `misses` counts every miss. `models` are the models of the calls, or
+ * the session's own model if the calls name none. `cost` is in dollars, None if no call's model has a price. `is_estimate` is true
+ * if the provider did not report the usage of every call.
  */
 export interface SessionTotals {
   calls: number;
@@ -365,9 +368,9 @@ export interface SessionTotals {
 }
 
 /**
- * A session. `about` is the agent's folder, if it names one, and the user's first words; it is empty except in lists.
- * `damage` says which part the store has lost, as far as that is known. `client` is the program that made the newest
- * counted calls. `tools` is the number of calls per tool.
+ * A session. `about` is the agent's folder, if the history names one, and the user's first words; it is empty except in lists.
+ * `damage` says which part the store has lost, as far as that is known. `client` is the program that made the newest counted calls.
+ * `tools` maps each tool to its number of calls.
  */
 export interface SessionView {
   session: string;
@@ -423,8 +426,8 @@ export interface ToolCost {
 }
 
 /**
- * The shape of a session, without contents. `tools` are those of the branch that was asked for, `uses` the number of its
- * uses of results, `embedded_results` the number of its results with a stored vector.
+ * The shape of a session, without contents. `tools` are the tools of the branch that was asked for, `uses` is the number of the
+ * branch's uses of results, and `embedded_results` is the number of the branch's results with a stored vector.
  */
 export interface InspectView {
   session: SessionView;
@@ -437,7 +440,8 @@ export interface InspectView {
 }
 
 /**
- * A share link. `path` follows the server's address; anyone who has it can read the session. Times are seconds since 1970.
+ * A share link. Its URL is the server's address and `path`. Anyone who has the URL can read the session. Times are seconds since
+ * 1970.
  */
 export interface LinkView {
   session: string;
@@ -463,11 +467,11 @@ export interface SessionPage {
 }
 
 /**
- * A result that the answer of `turn` used but that was not complete in the prompt. `values` are the values that it used
- * and that were not visible, the rarest first. `source_messages` has for each value the position of the first earlier user or system
- * message with it, -1 if there is none. `repeated` tells whether the agent called the tool again instead. With
- * `names_only` the values are only names of tools or fields, which an agent knows without the result. `cost` is the
- * tokens that showing it would have taken; `reason`, `remaining_tokens` and `selected_count` are as in `explain`.
+ * A result that the answer of `turn` used but that was not complete in the prompt. `values` are the values that the answer used
+ * and that were not visible, the rarest first. `source_messages` has, for each value, the position of the first earlier user or
+ * system message with the value, -1 if there is none. `repeated` is true if the agent called the tool again. `names_only` is true
+ * if all values are names of tools or fields, which an agent knows without the result. `cost` is the tokens that showing the result
+ * would have taken. `reason`, `remaining_tokens` and `selected_count` are as in `explain`.
  */
 export interface MissView {
   turn: number;
@@ -486,7 +490,7 @@ export interface MissView {
 }
 
 /**
- * The misses of a range of a branch's calls, in order. `next` is the turn at which the next page starts, None at the end.
+ * The misses of `turns` calls of a branch, in order. `next` is the turn at which the next page starts, None at the end.
  * `old_versions` counts the uses of lines that an earlier edit had replaced.
  */
 export interface MissesView {
@@ -500,8 +504,8 @@ export interface MissesView {
 }
 
 /**
- * A session of an uploaded file. `data` is for `import_session`. `hidden_summaries` counts further compactions, whose summary
- * is not in the file as text.
+ * A session of an uploaded file. `data` is for `import_session`. `hidden_summaries` counts the compactions whose summary is not in
+ * the file as text; `compactions` does not include them.
  */
 export interface OpenedView {
   session: string;
@@ -516,14 +520,16 @@ export interface OpenedView {
   data: Record<string, unknown>;
 }
 
-/** The sessions of an uploaded file. `unreadable` says what could not be read. */
+/**
+ * The sessions of an uploaded file. `unreadable` has a sentence for each part that could not be read.
+ */
 export interface OpenedFileView {
   sessions: OpenedView[];
   unreadable: string[];
 }
 
 /**
- * The newest sessions of an agent on the server's machine. `agents` are the agents whose sessions can be read. They are none
+ * The newest sessions of an agent on the server's machine. `agents` are the agents whose sessions can be read. `agents` is empty
  * unless the machine is the caller's own.
  */
 export interface LocalSessionsView {
@@ -555,8 +561,8 @@ export interface CallTextView {
 }
 
 /**
- * An earlier result that a message or one of its calls used, with the values that it used. If it used lines that an edit had
- * replaced, `edited_at` is the turn of the first edit of the file since the result, otherwise None.
+ * An earlier result that a message or one of its calls used, with the values used. If the message used lines that an edit had
+ * replaced, `edited_at` is the turn of the first edit of the file after the result, otherwise None.
  */
 export interface UsedResult {
   position: number;
@@ -566,8 +572,8 @@ export interface UsedResult {
 }
 
 /**
- * A part of one message's text, from character `start` on; `length` is that of the whole text. A tool result has `arguments`
- * and `used_values`, any other message `calls` and `results_used`.
+ * A part of one message's text, from character `start` on. `length` is the length of the whole text. For a tool result, `arguments`
+ * and `used_values` are set; for any other message, `calls` and `results_used`.
  */
 export interface ContentView {
   session: string;
@@ -586,8 +592,8 @@ export interface ContentView {
 }
 
 /**
- * A complete tool result with its tool call. `position` counts messages on `branch`. `score` is None without a query. `superseded_by`
- * is the position of the result of the next call that read, edited or wrote the same file, None if there is none.
+ * A complete tool result with its tool call. `position` is the number of its message on `branch`. `score` is None without a query.
+ * `superseded_by` is the position of the result of the next call that read, edited or wrote the same file, None if there is none.
  */
 export interface RecalledView {
   branch: number;
@@ -601,7 +607,7 @@ export interface RecalledView {
   message: Record<string, unknown>;
 }
 
-/** The recalled results. With a query the best comes first. */
+/** The recalled results. With a query, the best result comes first. */
 export interface RecallView {
   session: string;
   results: RecalledView[];
@@ -614,7 +620,7 @@ export interface RecordedUsageView {
   recorded: boolean;
 }
 
-/** A text shown instead of a result's own. `kind` is "excerpt" or "compaction". */
+/** A text shown instead of a result's own text. `kind` is "excerpt" or "compaction". */
 export interface SubstituteView {
   position: number;
   kind: string;
@@ -638,9 +644,10 @@ export interface UsageView {
 }
 
 /**
- * One message of a prompt: its position, the numbers of its calls that the prompt has, and a text instead of its
- * own. A client renders its own copy from this plan. If a call is too large to show, `arguments` has one entry
- * per call that the prompt has: the text instead of its arguments, or None.
+ * One message of a prompt. `message` is its position, and `calls` are the numbers of its tool calls that the prompt has. `text`
+ * replaces the message's own text, unless it is None. If the prompt cuts the arguments of a call, `arguments` has, for each of
+ * `calls`, the text that replaces its arguments, or None. A client makes the prompt from its own copy of the messages and this
+ * plan.
  */
 export interface PlannedMessage {
   message: number;
@@ -650,12 +657,12 @@ export interface PlannedMessage {
 }
 
 /**
- * The prompt of one model call. `complete` and `omitted` are the positions of tool results, `truncated_messages` of
- * messages whose text or calls are cut. `tokens_before` and `tokens_after` count the history before and after
- * rendering. `tokens_unbudgeted` counts the system prompt and the current user message, which the budget does not
- * include. The prompt stays unchanged up to the positions in `breakpoints`: each is worth a cache breakpoint.
- * `pinned` lists the results of `pinned_tools` and `pinned_calls`. The reply has `messages` or `plan`, as `output`
- * says.
+ * The prompt of one model call. `complete` and `omitted` are the positions of tool results, and `truncated_messages` are the
+ * positions of messages whose text or calls are cut. `tokens_before` and `tokens_after` count the history before and after
+ * rendering. `tokens_unbudgeted` counts the system prompt and the current user message, which the budget does not include.
+ * The next prompt usually is the same up to the positions in `breakpoints`, so each is a good place for a cache breakpoint.
+ * `pinned` lists the results of `pinned_tools` and `pinned_calls`. The reply has either `messages` or `plan`, as the request's
+ * `output` says.
  */
 export interface RenderView {
   session: string;
@@ -682,7 +689,8 @@ export interface RenderView {
 }
 
 /**
- * The tool results of a range of calls, from result number `offset` on. `names` are indices into `tools`.
+ * The tool results of a range of calls, from result number `offset` on. `names` has, for each result, the index in `tools` of its
+ * tool's name.
  */
 export interface ResultColumns {
   offset: number;
@@ -693,7 +701,7 @@ export interface ResultColumns {
   tokens: number[];
 }
 
-/** A user or system message that said values before they were used. */
+/** A user or system message that contains values which an operation used later. */
 export interface SourceView {
   position: number;
   turn: number;
@@ -701,8 +709,8 @@ export interface SourceView {
 }
 
 /**
- * A reuse edge: the `operation` used `count` values of the result number `result`. `values` has the first of them.
- * `source_messages` has for each of these the position of the first earlier user or system message with the value, -1 if there
+ * A reuse edge: the `operation` used `count` values of the result number `result`. `values` has the first of these values.
+ * `source_messages` has, for each of `values`, the position of the first earlier user or system message with the value, -1 if there
  * is none. Values without such a message come first.
  */
 export interface ReuseView {
@@ -714,8 +722,8 @@ export interface ReuseView {
 }
 
 /**
- * The results of a branch and the operations that used them. `calls` has for each result the event number of its tool call,
- * -1 if there is none. `messages` are the user and system messages that said used values.
+ * The results of a branch and the operations that used them. `calls` has, for each result, the event number of its tool call, -1
+ * if there is none. `messages` are the user and system messages that contained a value before an operation used it.
  */
 export interface GraphView {
   session: string;
@@ -729,8 +737,8 @@ export interface GraphView {
 }
 
 /**
- * The figures of a policy at every call. `prompt` and `full` are the prompt tokens with it and with the full history. `cost` and
- * `full_cost` are dollars, each with all calls before.
+ * The figures of a policy at every call. `prompt` and `full` are the call's prompt tokens with the policy and with the full
+ * history. `cost` and `full_cost` are the dollars of the call and of all calls before it.
  */
 export interface SavingsColumns {
   prompt: number[];
@@ -753,10 +761,10 @@ export interface SavingsView {
 /**
  * An event that contains the query, with the text before and after the first occurrence (`match`).
  *
- * `kind` is "result", "call" or the role of a message. `position` is the event's message on `branch`. `turn` is the model
- * call that wrote the event, or the next one after a message or result. `count` is the number of occurrences in the
- * event, at most 1,000. `start` is the first occurrence's offset in the event's text, in characters. `failed` is true if
- * the event is a result that looks like an error.
+ * `kind` is "result", "call" or the role of a message. `position` is the position of the event's message on `branch`. `turn` is the
+ * model call that wrote the event, or the next model call after a message or result. `count` is the number of occurrences in the
+ * event, at most 1,000. `start` is the offset of the first occurrence in the event's text, in characters. `failed` is true if the
+ * event is a result that looks like an error.
  */
 export interface MatchView {
   session: string;
@@ -775,8 +783,8 @@ export interface MatchView {
 }
 
 /**
- * A page of matches, the newest first. It searched `sessions` sessions and `events` events. `next` is the cursor of the next
- * page, None at the end. A page may be empty before the end.
+ * A page of matches, the newest first. For it, `sessions` sessions and `events` events were searched. `next` is the cursor of the
+ * next page, None at the end. A page may be empty before the end.
  */
 export interface SearchView {
   matches: MatchView[];
@@ -797,14 +805,14 @@ export interface CallUsage {
 /**
  * One model call. `results` counts the results before it.
  *
- * `tokens_before` and `tokens_after` count the history before and after rendering, `tokens_unbudgeted` what the budget
- * does not include, `text_tokens` the text. `complete` and `substitutes` are runs of result numbers: first, length, first,
- * length. `uses` are the results that the answer used, `misses` those that it missed (docs/method.md, Misses).
- * `old_versions` are the results of which the answer used lines that an earlier edit had replaced. If the call was not
- * `recorded`, all of this is recomputed by today's rules. `delivery` is "rendered", "full" or "holdout". `budget` is the
- * call's own, in tokens. `faulted` is true if an automatic budget grew because the answer before used a value that its
- * prompt did not have. `first_byte_ms` and `reply_ms` are the milliseconds until the first and the last byte of the
- * provider's reply, `status` is its HTTP status, and `error` the provider's code of a failure. They are 0 and empty if unknown.
+ * `tokens_before` and `tokens_after` count the history before and after rendering, `tokens_unbudgeted` the tokens that the budget
+ * does not include, and `text_tokens` the texts. `complete` and `substitutes` are runs of result numbers, as in `explain`. `uses`
+ * are the results that the answer used, and `misses` the results that it missed (docs/method.md, Misses). `old_versions` are the
+ * results of which the answer used lines that an earlier edit had replaced. If the call was not `recorded`, all of these are
+ * recomputed by today's rules. `delivery` is "rendered", "full" or "holdout". `budget` is the call's own budget, in tokens.
+ * `faulted` is true if an automatic budget grew because the answer before used a value that its prompt did not have.
+ * `first_byte_ms` and `reply_ms` are the milliseconds until the first and the last byte of the provider's reply, `status` is the
+ * reply's HTTP status, and `error` is the provider's code of a failure. They are 0 and empty if unknown.
  */
 export interface TurnView {
   turn: number;
@@ -831,8 +839,8 @@ export interface TurnView {
 }
 
 /**
- * A range of a branch's calls. `next` is the turn at which the next page starts, None at the end. `awaits_answer` tells
- * whether the newest call has no answer yet.
+ * A range of a branch's calls. `next` is the turn at which the next page starts, None at the end. `awaits_answer` is true if the
+ * newest call has no answer yet.
  */
 export interface TimelineView {
   session: string;
@@ -860,14 +868,18 @@ export interface ToolsView {
 /**
  * The answered calls of one day, client, model, policy and delivery (docs/method.md, What a call was shown).
  *
- * `over_budget` counts the calls whose history was larger than the budget. `full` is the prompt tokens with the full
- * history, `full_capped` the same at most the model's window, `full_capped_cached` what the previous prompt had of those.
- * `prompt` and `cached` are what was sent and what the previous prompt had of it; `output` is what the model wrote.
- * `results_used` counts the uses, a pair of an answer and a result each, `results_used_visible` those of complete results.
- * `steps` are the calls whose answer used an earlier result, `steps_with_misses` those of them that missed a value, and
- * `misses` counts every missed result. `cost` and `full_cost` are dollars, None without a price; `price_source` is the
- * model whose price was used if the model has none. For the `calls_with_usage`, `usage_cost` is the cost by the provider's
- * counts, `full_usage_cost` an estimate of the same with the full history.
+ * `over_budget` counts the calls whose history was larger than the budget. The other counts are tokens and results:
+ * - `full` are the prompt tokens with the full history. `full_capped` counts at most the model's window of each history, and
+ *   `full_capped_cached` are the tokens of `full_capped` that the previous prompt had, too.
+ * - `prompt` are the tokens that were sent, `cached` the ones of them that the previous prompt had, too. `output` are the tokens that
+ *   the model wrote.
+ * - `results_used` counts the uses, each a pair of an answer and a result. `results_used_visible` counts the uses of complete results.
+ * - `steps` are the calls whose answer used an earlier result. `steps_with_misses` are the steps that missed a value, and `misses`
+ *   counts every missed result.
+ *
+ * `cost` and `full_cost` are dollars, None without a price. `price_source` is the model whose price was used if the model has none.
+ * For the `calls_with_usage`, `usage_cost` is the cost by the provider's counts, and `full_usage_cost` an estimate of this cost
+ * with the full history.
  */
 export interface SavedRow {
   day: string;

@@ -32,12 +32,13 @@ class UseView(TypedDict):
 
 class ResultView(TypedDict):
     """The reason why a prompt shows or omits one result. `age`, `reuse` (c), `relevance` (s),
-    `usefulness` (U) and `score` are the policy's figures (docs/method.md); `cost` is the tokens
-    of the result with its call. `order` is its place among the selected results, else `reason`
-    says why it was omitted. If it did not fit, `remaining_tokens` were left after
-    `selected_count` results had been selected. `pinned` tells whether the caller pinned it.
-    `edited_at` is the turn that first edited its file since, None if none did: a shown result is
-    then an old version.
+    `usefulness` (U) and `score` are the policy's figures (docs/method.md). `cost` is the tokens
+    of the result with its call. `order` is the place of the result among the selected results.
+    If it is None, `reason` says why the result was omitted. If the result did not fit,
+    `remaining_tokens` tokens were left after `selected_count` results had been selected.
+    `pinned` is true if the caller pinned the result. `edited_at` is the first turn that edited
+    the result's file after the result, so that the result is an old version; None if there is no
+    such turn.
     """
 
     position: int
@@ -62,12 +63,14 @@ class ResultView(TypedDict):
 
 class ExplainView(TypedDict):
     """One model call, explained. If the prompt was `recorded` with the call, the reply has the
-    recorded prompt, and only the reasons are recomputed. `delivery` is what the model was sent:
-    "rendered", "full" or "holdout". With the last two the model had the full history, and the
-    reasons say what its rendering would have omitted. There were `count` results. `complete` and
-    `substitutes` are runs of result numbers: first, length, first, length. `complete_tokens` are
-    the tokens of the complete results, `call_tokens` those of their calls, `text_tokens` those
-    of text. `results` has all results, or the page that the request asked for.
+    recorded prompt, and only the reasons are recomputed. `delivery` says what the model
+    received: "rendered", "full" or "holdout". With "full" and "holdout", the model had the full
+    history, and the reasons say what a rendering would have omitted. There were `count` results.
+    `complete` and `substitutes` are runs of result numbers: [0, 3, 7, 1] stands for the results
+    0, 1, 2 and 7, because it has the first number and the length of each run. `complete_tokens`
+    are the tokens of the complete results, `call_tokens` the tokens of these results' calls, and
+    `text_tokens` the tokens of texts. `results` has all results, or the page that the request
+    asked for.
     """
 
     session: str
@@ -92,11 +95,11 @@ class ExplainView(TypedDict):
 
 
 class ExportedBranch(TypedDict):
-    """A branch's own messages, after the first `fork_position` messages of `parent`.
-    `timestamps` are seconds since 1970. `calls` has the record of each model call
-    (`contextrender_bridge.engine.call.call_record`); its `position` is that of the call's
-    answer, also if the answer is not there yet. `messages` ends before the first message that
-    cannot be read.
+    """A branch's own messages, which follow the first `fork_position` messages of the branch
+    `parent`. `messages` ends before the first message that cannot be read. `timestamps` are
+    seconds since 1970. `calls` has the record of each model call
+    (`contextrender_bridge.engine.call.call_record`). The `position` of a record is the position
+    of the call's answer, or the position that the answer will have.
     """
 
     number: int
@@ -132,15 +135,15 @@ class SyncView(TypedDict):
 
 
 class SessionTotals(TypedDict):
-    """The totals of a session's answered calls, as they were counted with each call. `full` is
-    the prompt tokens with the full history, at most the model's window, and `prompt` those that
-    were sent. `results_used` counts the uses, a pair of an answer and a result each,
-    `results_used_visible` those of complete results. `steps` are the calls whose answer used an
-    earlier result, `steps_with_misses` those of them that missed a value; `misses` counts every
-    miss. `models` are the models of the calls, or the session's own if there are none. `cost` is
-    in dollars, None if no call's model has a price; it `is_estimate` if the provider did not
-    report the usage of every call. `calls` is 0 if the session was only recorded, or no call has
-    an answer yet.
+    """The totals of a session's answered calls, as they were counted with each call. `calls` is
+    0 if the session was only recorded, or if no call has an answer yet. `full` are the prompt
+    tokens with the full history, which counts at most the model's window, and `prompt` are the
+    tokens that were sent. `results_used` counts the uses, each a pair of an answer and a result,
+    and `results_used_visible` counts the uses of complete results. `steps` are the calls whose
+    answer used an earlier result, `steps_with_misses` are the steps that missed a value, and
+    `misses` counts every miss. `models` are the models of the calls, or the session's own model
+    if the calls name none. `cost` is in dollars, None if no call's model has a price.
+    `is_estimate` is true if the provider did not report the usage of every call.
     """
 
     calls: int
@@ -157,10 +160,10 @@ class SessionTotals(TypedDict):
 
 
 class SessionView(TypedDict):
-    """A session. `about` is the agent's folder, if it names one, and the user's first words; it
-    is empty except in lists. `damage` says which part the store has lost, as far as that is
-    known. `client` is the program that made the newest counted calls. `tools` is the number of
-    calls per tool.
+    """A session. `about` is the agent's folder, if the history names one, and the user's first
+    words; it is empty except in lists. `damage` says which part the store has lost, as far as
+    that is known. `client` is the program that made the newest counted calls. `tools` maps each
+    tool to its number of calls.
     """
 
     session: str
@@ -216,9 +219,9 @@ class ToolCost(TypedDict):
 
 
 class InspectView(TypedDict):
-    """The shape of a session, without contents. `tools` are those of the branch that was asked
-    for, `uses` the number of its uses of results, `embedded_results` the number of its results
-    with a stored vector.
+    """The shape of a session, without contents. `tools` are the tools of the branch that was
+    asked for, `uses` is the number of the branch's uses of results, and `embedded_results` is
+    the number of the branch's results with a stored vector.
     """
 
     session: SessionView
@@ -240,9 +243,9 @@ class SessionPage(TypedDict):
 
 
 class RecalledView(TypedDict):
-    """A complete tool result with its tool call. `position` counts messages on `branch`. `score`
-    is None without a query. `superseded_by` is the position of the result of the next call that
-    read, edited or wrote the same file, None if there is none.
+    """A complete tool result with its tool call. `position` is the number of its message on
+    `branch`. `score` is None without a query. `superseded_by` is the position of the result of
+    the next call that read, edited or wrote the same file, None if there is none.
     """
 
     branch: int
@@ -257,14 +260,14 @@ class RecalledView(TypedDict):
 
 
 class RecallView(TypedDict):
-    """The recalled results. With a query the best comes first."""
+    """The recalled results. With a query, the best result comes first."""
 
     session: str
     results: list[RecalledView]
 
 
 class SubstituteView(TypedDict):
-    """A text shown instead of a result's own. `kind` is "excerpt" or "compaction"."""
+    """A text shown instead of a result's own text. `kind` is "excerpt" or "compaction"."""
 
     position: int
     kind: str
@@ -290,10 +293,11 @@ class UsageView(TypedDict):
 
 
 class PlannedMessage(TypedDict):
-    """One message of a prompt: its position, the numbers of its calls that the prompt has, and a
-    text instead of its own. A client renders its own copy from this plan. If a call is too large
-    to show, `arguments` has one entry per call that the prompt has: the text instead of its
-    arguments, or None.
+    """One message of a prompt. `message` is its position, and `calls` are the numbers of its
+    tool calls that the prompt has. `text` replaces the message's own text, unless it is None. If
+    the prompt cuts the arguments of a call, `arguments` has, for each of `calls`, the text that
+    replaces its arguments, or None. A client makes the prompt from its own copy of the messages
+    and this plan.
     """
 
     message: int
@@ -304,12 +308,13 @@ class PlannedMessage(TypedDict):
 
 class RenderView(TypedDict):
     """The prompt of one model call. `complete` and `omitted` are the positions of tool results,
-    `truncated_messages` of messages whose text or calls are cut. `tokens_before` and
-    `tokens_after` count the history before and after rendering. `tokens_unbudgeted` counts the
-    system prompt and the current user message, which the budget does not include. The prompt
-    stays unchanged up to the positions in `breakpoints`: each is worth a cache breakpoint.
-    `pinned` lists the results of `pinned_tools` and `pinned_calls`. The reply has `messages` or
-    `plan`, as `output` says.
+    and `truncated_messages` are the positions of messages whose text or calls are cut.
+    `tokens_before` and `tokens_after` count the history before and after rendering.
+    `tokens_unbudgeted` counts the system prompt and the current user message, which the budget
+    does not include. The next prompt usually is the same up to the positions in `breakpoints`,
+    so each is a good place for a cache breakpoint. `pinned` lists the results of `pinned_tools`
+    and `pinned_calls`. The reply has either `messages` or `plan`, as the request's `output`
+    says.
     """
 
     session: str
