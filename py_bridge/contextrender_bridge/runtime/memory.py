@@ -153,6 +153,7 @@ class RequestMemory(TieredMemory):
         if session_node is None or self.owner is None:
             return False
         anchor, row = session_node
+        # The value of `listed` of a session is its `created_at`, which is new after a deletion.
         if self.store.revision_of(self.owner, session) != (row.rev, anchor.archetype.created_at):
             return False
         existing = {id: node for id, node in nodes.items() if node is not None}

@@ -92,7 +92,7 @@ class SessionLease:
         with self._locks:
             if self.state is None or not self._is_stored(self.state, failure):
                 WORKING_SET.drop(self.owner_and_key)
-            elif failure is None:
+            elif failure is None:  # After a refusal, the cache stays as it is.
                 self.state.changed = False
                 if self._memory.all_stored:
                     # The next request is likely to need these nodes, and need not read them.

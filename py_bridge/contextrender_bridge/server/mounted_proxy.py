@@ -31,10 +31,11 @@ def mounted_proxy(
     """
 
     async def identify(scope: Scope, target: Target) -> bool:
-        """Set the request's user. Return False: no request may use a token of the proxy's own."""
+        """Set the request's user. Return False, because a mounted proxy has no token of its own."""
         headers = scope["headers"]
         token = first(headers, b"x-contextrender-token")
         if not token and target.compresses:
+            # The proxy's own endpoints need no provider's key, so the bearer may be our token.
             token = bearer(headers) or ""
         try:
             _USER.set(await user_of(token))

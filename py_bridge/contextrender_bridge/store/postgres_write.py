@@ -5,7 +5,7 @@ changed or inserted a row. Then the statement divides by zero, because only an e
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from psycopg import Connection
@@ -50,51 +50,61 @@ CombinedStatement = tuple[str, dict[str, Any]]
 """A query of PostgreSQL and its parameters by name."""
 
 
+class _Part(NamedTuple):
+    """A part of the statement: its text, the columns of its rows of values, and these rows."""
+
+    text: str
+    columns: str
+    rows: Sequence[Sequence[Any]]
+
+    @property
+    def name(self) -> str:
+        """The name at the beginning of the text."""
+        return self.text.split()[0]
+
+    def values_by_column(self) -> dict[str, list[Any]]:
+        """Return the values that each column has in all rows."""
+        all_values = zip(*self.rows, strict=True)
+        names = self.columns.split()
+        return {name: list(values) for name, values in zip(names, all_values, strict=True)}
+
+
 def combined_statement(batch: WriteBatch) -> CombinedStatement | None:
     """Return one statement that writes the whole batch; None if `Store.apply` must write it.
 
-    The latter is the case if the batch deletes nodes, has rows of several owners, or only deletes
-    edges. The statement has one part per kind of change, and fails unless the parts, except the
-    deletion of edges, wrote every row.
+    That is so if the batch deletes nodes, has rows of several owners, or only deletes edges. The
+    statement has one part per kind of change. It fails unless the parts, except the deletion of
+    edges, wrote every row.
     """
+    written_parts = [
+        _Part(INSERT_NODES, "owner id kind listed data", batch.insert_nodes),
+        _Part(UPDATE_NODES, "data owner id rev", batch.update_nodes),
+        _Part(INCREMENT_REVISIONS, "owner id rev", batch.increment_revisions),
+        _Part(UPSERT_EDGES, "owner source kind target data", batch.upsert_edges),
+    ]
+    written_parts = [part for part in written_parts if part.rows]
     deletes_nodes = batch.delete_nodes or batch.delete_edges_at or batch.delete_unchecked
-    # Each part has its text, the columns of its rows of values, and these rows.
-    counted_parts = (
-        (INSERT_NODES, "owner id kind listed data", batch.insert_nodes),
-        (UPDATE_NODES, "data owner id rev", batch.update_nodes),
-        (INCREMENT_REVISIONS, "owner id rev", batch.increment_revisions),
-        (UPSERT_EDGES, "owner source kind target data", batch.upsert_edges),
-    )
-    row_count = sum(len(rows) for _, _, rows in counted_parts)
-    if deletes_nodes or not row_count:
+    if deletes_nodes or not written_parts:
         return None
-    texts: list[str] = []
-    counts: list[str] = []
-    values: dict[str, Any] = {"rows": row_count}
+    parts = list(written_parts)
+    if batch.delete_edges:
+        parts.append(_Part(DELETE_EDGES, "owner source kind target", batch.delete_edges))
     owners = set[UUID]()
-    for text, columns, rows in (
-        *counted_parts,
-        (DELETE_EDGES, "owner source kind target", batch.delete_edges),
-    ):
-        if not rows:
-            continue
-        name = text.split()[0]
-        texts.append(text)
-        if text != DELETE_EDGES:  # An edge to delete need not exist.
-            counts.append(f"(SELECT count(*) FROM {name})")
-        # The parameter of each column is the list of its values in all rows.
-        for column, column_values in zip(columns.split(), zip(*rows, strict=True), strict=True):
-            if column == "owner":
-                owners.update(column_values)
-            else:
-                values[f"{name}_{column}"] = list(column_values)
+    parameters: dict[str, Any] = {"rows": sum(len(part.rows) for part in written_parts)}
+    for part in parts:
+        values_by_column = part.values_by_column()
+        owners.update(values_by_column.pop("owner"))
+        for column, values in values_by_column.items():
+            parameters[f"{part.name}_{column}"] = values
     if len(owners) != 1:
         return None
-    values["owner"] = owners.pop()
-    # If a row was not written, the divisor is 0. The error undoes the whole statement.
+    parameters["owner"] = owners.pop()
+    # An edge to delete need not exist, so its part is not counted. If another part did not write
+    # all its rows, the divisor is 0. The error undoes the whole statement.
+    counts = [f"(SELECT count(*) FROM {part.name})" for part in written_parts]
     wrote_all = f"({' + '.join(counts)} = %(rows)s)"
-    query = f"WITH {', '.join(texts)} SELECT 1 / {wrote_all}::int"
-    return query, values
+    query = f"WITH {', '.join(part.text for part in parts)} SELECT 1 / {wrote_all}::int"
+    return query, parameters
 
 
 def run_together(connection: Connection[Any], statements: Sequence[CombinedStatement]) -> None:

@@ -9,6 +9,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+import uvicorn
 from contextrender_bridge.background import report_slow_start, run_in_background
 from contextrender_bridge.base.errors import ContextRenderError, NoCredentials, NotReady
 from contextrender_bridge.base.settings import current_settings, forget_settings
@@ -70,27 +71,18 @@ def run_worker(
     """Serve as one worker until a signal, or until it was not used for `idle_timeout` seconds.
 
     Build the app and load what requests need. If that has compiled Jac code, return RENEW, because
-    a new process needs less memory. Otherwise serve, with the limits divided among the workers; the
-    first worker also announces the service. At the end, return STOP if there is an `idle_timeout`,
-    otherwise 0.
+    a new process needs less memory. Otherwise serve; the first worker also announces the service.
+    At the end, return STOP if there is an `idle_timeout`, otherwise 0.
     """
     forget_settings()
     configure_logging()
     with report_slow_start():
-        is_only_worker = worker.count == 1
-        settings = current_settings()
-        if not is_only_worker:
-            limit_caches(settings.session_cache_mb * 2**20 // worker.count)
-        asgi = RecoveringApp(
-            lambda: build_app(data, app=app, is_only_worker=is_only_worker), worker.tell_ready
-        )
+        asgi = _build(worker, data, app)
         warm_up()
     if has_compiled() and worker.may_renew:
         return RENEW
     idle_tracker = IdleTracker(asgi, data)
-    max_connections = ceil(settings.max_connections / worker.count)
-    protocol = guarded_protocol(max_connections, settings.header_timeout)
-    config = http_config(idle_tracker, http=protocol, ws="auto", date_header=True)
+    config = _server_config(idle_tracker, worker.count)
     # After its shutdown, uvicorn raises the signal again. Ignore it, so that a stopped server exits
     # with 0, without a traceback.
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -109,6 +101,24 @@ def run_worker(
             background.enter_context(announce_service(url, asgi.token, data))
         server.run(sockets=[listener])
     return 0 if idle_timeout is None else STOP
+
+
+def _build(worker: Worker, data: Path, app: Path) -> RecoveringApp:
+    """Return the app of a worker. The workers divide the memory for cached sessions."""
+    is_only_worker = worker.count == 1
+    if not is_only_worker:
+        limit_caches(current_settings().session_cache_mb * 2**20 // worker.count)
+    return RecoveringApp(
+        lambda: build_app(data, app=app, is_only_worker=is_only_worker), worker.tell_ready
+    )
+
+
+def _server_config(app: IdleTracker, workers: int) -> uvicorn.Config:
+    """Return the configuration of a worker's server. The workers divide the connections."""
+    settings = current_settings()
+    max_connections = ceil(settings.max_connections / workers)
+    protocol = guarded_protocol(max_connections, settings.header_timeout)
+    return http_config(app, http=protocol, ws="auto", date_header=True)
 
 
 @contextmanager
