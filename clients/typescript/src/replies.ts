@@ -203,7 +203,7 @@ export interface ExportView {
 /**
  * A tool call of a message.
  *
- * `text` is the beginning of its arguments, and `text_complete` is true if it is all of them.
+ * `text` is the beginning of its arguments. `text_complete` is true if `text` has all of them.
  * `result` is the position of its result. `in_prompt` is true if the prompt has the call.
  */
 export interface CallLine {
@@ -218,9 +218,9 @@ export interface CallLine {
 /**
  * One message before a model call.
  *
- * `display` is "complete", "excerpt", "compaction" or "omitted". `text` is the
- * beginning of the text in the prompt, or of the recorded text if the message is omitted.
- * `text_complete` is true if it is the complete text.
+ * `display` is "complete", "excerpt", "compaction" or "omitted". `text` is the beginning of the
+ * text in the prompt, or of the recorded text if the message is omitted. `text_complete` is true
+ * if `text` has all of it.
  */
 export interface MessageLine {
   position: number;
@@ -307,10 +307,10 @@ export interface NodeView {
 }
 
 /**
- * A measure's means in rendered and in holdout sessions, and their ratio.
+ * A measure's means in rendered and in holdout sessions, and the ratio of the means.
  *
- * `low` and `high` are the 95% confidence interval of the ratio, by a bootstrap over sessions. If
- * a group has too few sessions, the ratio and its interval are None.
+ * `low` and `high` are the 95% confidence interval of the ratio, by a bootstrap over sessions. The
+ * ratio and its interval are None if a group has too few sessions, or if the holdout's mean is 0.
  */
 export interface Ratio {
   measure: string;
@@ -402,12 +402,16 @@ export interface BranchView {
 /**
  * The results and the declaration of one tool, with their tokens and costs.
  *
- * `tokens` counts all `results`. `reused` results were used by a later answer; the others have
- * `unused_tokens`. `declared` is the tokens of the declaration. `dollars` is the cost of the
- * results in the full history, `declared_dollars` the cost of the declaration; both are None
- * without a price. The result with the most tokens, `largest`, is of turn `largest_turn` of the
- * session `largest_session`. `excess_tokens` are the tokens beyond `FLOOD_TOKENS` of the unused
- * results, `excess_dollars` their cost.
+ * - `results` counts the results. `tokens` are the tokens of all results, and `dollars` is their
+ *   cost in the full history.
+ * - `reused` counts the results that a later answer used. `unused_tokens` are the tokens of the
+ *   other results. Of these, `excess_tokens` are beyond the first `FLOOD_TOKENS` tokens of their
+ *   result, and `excess_dollars` is their cost.
+ * - `declared` are the tokens of the declaration, and `declared_dollars` is its cost.
+ * - The largest result has `largest` tokens, and is of turn `largest_turn` of the session
+ *   `largest_session`.
+ *
+ * Costs are None without a price.
  */
 export interface ToolCost {
   name: string;

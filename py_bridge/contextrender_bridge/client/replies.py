@@ -194,13 +194,14 @@ class BranchView(TypedDict):
 
 
 class ToolCost(TypedDict):
-    """The results and the declaration of one tool, with their tokens and costs.  `tokens` counts
-    all `results`. `reused` results were used by a later answer; the others have `unused_tokens`.
-    `declared` is the tokens of the declaration. `dollars` is the cost of the results in the full
-    history, `declared_dollars` the cost of the declaration; both are None without a price. The
-    result with the most tokens, `largest`, is of turn `largest_turn` of the session
-    `largest_session`. `excess_tokens` are the tokens beyond `FLOOD_TOKENS` of the unused
-    results, `excess_dollars` their cost.
+    """The results and the declaration of one tool, with their tokens and costs.  - `results`
+    counts the results. `tokens` are the tokens of all results, and `dollars` is their   cost in
+    the full history. - `reused` counts the results that a later answer used. `unused_tokens` are
+    the tokens of the   other results. Of these, `excess_tokens` are beyond the first
+    `FLOOD_TOKENS` tokens of their   result, and `excess_dollars` is their cost. - `declared` are
+    the tokens of the declaration, and `declared_dollars` is its cost. - The largest result has
+    `largest` tokens, and is of turn `largest_turn` of the session   `largest_session`.  Costs
+    are None without a price.
     """
 
     name: str
