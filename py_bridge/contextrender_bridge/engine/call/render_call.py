@@ -214,10 +214,9 @@ def policy_input(
     select_answered: bool = False,
 ) -> PolicyInput:
     """Return the input of a policy. The parameters are those of `render_call`."""
-    # Only a cache-aware policy has an automatic budget, and changes its budget from call to call.
     if policy.is_cache_aware:
         limit, start_budget = limits_of(budget, model_window)
-    else:
+    else:  # the policy does not change its budget from call to call
         limit = START_BUDGET if budget == AUTO else budget
         start_budget = 0
     return PolicyInput(

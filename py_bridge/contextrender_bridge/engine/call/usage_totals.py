@@ -208,9 +208,8 @@ def usage_sums(
     full_correction = full_usage.prompt - full_capped
     # The provider also counts the tools' schemas. They are at the beginning of a prompt, so they
     # are cached: a count of cached tokens needs the same correction, but must not become negative.
-    # The first call has no cached tokens.
     cached_correction = full_cached_correction = 0
-    if previous.at:
+    if previous.at:  # the first call has no cached tokens
         full_cached = min(previous.full, full_capped)
         cached_correction = max(prompt_correction, -record.shared_tokens)
         full_cached_correction = max(full_correction, -full_cached)

@@ -140,7 +140,8 @@ class RememberingTracking(Tracking):
         earlier._event_ids_at = self._event_ids_at.first(event_count + 1)
         earlier._event_ids = self._event_ids.first(int(self._event_ids_at.values[event_count]))
 
-        # Uses and words: later messages have changed them.
+        # Uses and words: later messages have changed them. A token was already used if the message
+        # that used it first is one of these messages.
         earlier.is_used = _growable(self._first_use.values[:token_count] < messages)
         earlier.use_counts, earlier.last_use_turns = self._uses_before(messages, result_count)
         earlier.task_words, earlier.user_words, earlier.answer_words = _latest_words(

@@ -34,7 +34,7 @@ class SessionState:
 
     @property
     def nbytes(self) -> int:
-        """A close estimate of the memory held, in bytes. Shared texts are counted once."""
+        """An estimate of the memory held, in bytes. Texts count for each history that has them."""
         nodes = 3_000 * len(self.nodes)
         return nodes + 600 * len(self.branches) + sum(h.nbytes for h in self.histories.values())
 

@@ -40,8 +40,8 @@ def excerpt(
         return counter.cut(text, max(0, limit))
     pieces = [match.span() for match in _PIECE.finditer(text)]
     selection = _PieceSelection(text, pieces, counter)
+    remaining_tokens = limit - 2 * _GAP_TOKENS  # the gaps after the head and before the tail
     from_start, from_end = range(len(pieces)), reversed(range(len(pieces)))
-    remaining_tokens = limit - 2 * _GAP_TOKENS
     remaining_tokens -= selection.add(from_start, remaining_tokens // 2)
     with_values = _pieces_with_values(text, pieces, needed_values)
     remaining_tokens -= selection.add(with_values, remaining_tokens // 2, _GAP_TOKENS)

@@ -83,6 +83,7 @@ def split(message: Json, position: int, counter: TokenCounter) -> list[Transcrip
     calls = message.get("tool_calls") if role == "assistant" else None
     for number, call in enumerate(calls or ()):
         name, _ = call_parts(call)
+        # The arguments are in the call's body. The call's shell has the body's shell as a text.
         _, body_key, argument_key = _call_shape(call)
         arguments, body_shell = _take_text_out(call[body_key], argument_key)
         events.append(
