@@ -252,7 +252,7 @@ def test_usage_is_reported(agent: Agent) -> None:
 
     def read_costs() -> list[tuple[int, float]]:
         rows = client.call("total_savings", {"prices": PRICES})["rows"]
-        return [(row["calls_with_usage"], row["usage_cost"]) for row in rows]
+        return [(row["calls_with_usage"], row["cost"]) for row in rows]
 
     until(lambda: sum(count for count, _ in read_costs()) == calls, why=read_costs)
     # The model reports 9 tokens of the prompt and 4 of its answer.

@@ -24,8 +24,7 @@ const row = (changed: Partial<SavedRow>): SavedRow => ({
   calls_with_usage: 0,
   cost: 1,
   full_cost: 3,
-  usage_cost: null,
-  full_usage_cost: null,
+  is_estimate: true,
   price_source: "",
   ...changed,
 });

@@ -94,15 +94,7 @@ def test_metrics_have_stored_totals(
 
 
 def row(**changed: Any) -> dict[str, Any]:
-    names = (
-        "calls",
-        "full",
-        "full_capped",
-        "prompt",
-        "steps",
-        "steps_with_misses",
-        "calls_with_usage",
-    )
+    names = ("calls", "full", "full_capped", "prompt", "steps", "steps_with_misses")
     fields: dict[str, Any] = dict.fromkeys(names, 10)
     fields |= {
         "day": "2026-11-22",
@@ -111,25 +103,23 @@ def row(**changed: Any) -> dict[str, Any]:
         "policy": "p",
         "delivery": "rendered",
     }
-    fields |= {
-        "price_source": "",
-        "cost": 1.0,
-        "full_cost": 2.0,
-        "usage_cost": 3.0,
-        "full_usage_cost": 2.5,
-    }
+    fields |= {"price_source": "", "cost": 1.0, "full_cost": 2.0, "is_estimate": False}
     return fields | changed
 
 
 def test_table_sums_rows_and_shows_losses_in_red() -> None:
-    free = dict.fromkeys(("cost", "full_cost", "usage_cost", "full_usage_cost"))
-    rows = [row(), row(day="2026-11-23", model="own", prompt=30, **free)]
-    assert group_rows(rows, ["policy"])["p"]["calls"] == 20
+    free = dict.fromkeys(("cost", "full_cost"))
+    rows = [
+        row(),
+        row(day="2026-11-23", model="own", prompt=30, **free),
+        row(model="lost", cost=3.0, full_cost=2.5, is_estimate=True),
+    ]
+    assert group_rows(rows, ["policy"])["p"]["calls"] == 30
     out = Console(width=120, color_system="standard", force_terminal=True)
     with out.capture() as capture:
         out.print(draw({"sessions": 2, "sessions_counted": 2, "rows": rows}, ["model"]))
     red = re.findall(r"\x1b\[31m *([^ \x1b]+)", capture.get())
-    assert "$3.00" in red  # more than the whole history's $2.50
+    assert "~$3.00" in red  # more than the full history's $2.50
     assert "-200%" in red and "$1.00" not in red
     text = re.sub(r"\x1b\[[\d;]*m", "", capture.get())
     assert "2 of 2 sessions" in text
@@ -145,7 +135,7 @@ def test_session_list_has_totals_of_each_session(alice: User) -> None:
     names = ["calls", "full", "prompt", "results_used", "results_used_visible"]
     names += ["steps", "steps_with_misses", "misses"]
     zeros = dict.fromkeys(names, 0)
-    assert two == zeros | {"models": [], "cost": None, "is_estimate": False}
+    assert two == zeros | {"models": [], "cost": None, "full_cost": None, "is_estimate": False}
     rows = alice.api("total_savings")["rows"]
     for name, summed in (
         ("full", "full_capped"),

@@ -257,7 +257,7 @@ def test_savings_are_equal_in_every_view(service: Service, console: Console) -> 
     told = {}
     for model in MODELS:
         console.open(model, "savings")
-        figure = console.page.locator(".savings .figure", has_text="Cost, counted").locator("dd")
+        figure = console.page.locator(".savings .figure", has_text="Cost, estimated").locator("dd")
         expect(figure).to_have_text(re.compile("instead of|no price"))
         told[model] = figure.inner_text()
     assert told["nobody-knows-this"] == "no price"

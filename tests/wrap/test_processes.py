@@ -297,8 +297,10 @@ def test_run_totals_equal_service_totals(environment: dict[str, str], tmp_path: 
     before, after = report["tokens_before"], report["tokens_after"]
     assert (usage_totals["full"], usage_totals["prompt"]) == (before, after)
     assert (rows[0]["full_capped"], rows[0]["prompt"], len(rows)) == (before, after, 1)
-    assert rows[0]["usage_cost"] == pytest.approx(report["cost"], abs=1e-6)
-    assert rows[0]["full_usage_cost"] == pytest.approx(report["full_history_cost"], abs=1e-6)
+    for totals in (rows[0], usage_totals):
+        assert totals["cost"] == pytest.approx(report["cost"], abs=1e-6)
+        assert totals["full_cost"] == pytest.approx(report["full_history_cost"], abs=1e-6)
+        assert not totals["is_estimate"]
 
 
 @pytest.mark.slow

@@ -350,8 +350,9 @@ export interface SyncView {
  * `prompt` are the tokens that were sent. `results_used` counts the uses, each a pair of an answer and a result, and
  * `results_used_visible` counts the uses of complete results. `steps` are the calls whose answer used an earlier result,
  * `steps_with_misses` are the steps that missed a value, and `misses` counts every miss. `models` are the models of the calls, or
- * the session's own model if the calls name none. `cost` is in dollars, None if no call's model has a price. `is_estimate` is true
- * if the provider did not report the usage of every call.
+ * the session's own model if the calls name none. `cost` is what the provider bills, and `full_cost` an estimate of the
+ * bill with the full history, in dollars, None if no call's model has a price. If the provider did not report the usage of every
+ * call, `cost` is an estimate, too, and `is_estimate` is true.
  */
 export interface SessionTotals {
   calls: number;
@@ -364,6 +365,7 @@ export interface SessionTotals {
   misses: number;
   models: string[];
   cost: number | null;
+  full_cost: number | null;
   is_estimate: boolean;
 }
 
@@ -881,9 +883,9 @@ export interface ToolsView {
  * - `steps` are the calls whose answer used an earlier result. `steps_with_misses` are the steps that missed a value, and `misses`
  *   counts every missed result.
  *
- * `cost` and `full_cost` are dollars, None without a price. `price_source` is the model whose price was used if the model has none.
- * For the `calls_with_usage`, `usage_cost` is the cost by the provider's counts, and `full_usage_cost` an estimate of this cost
- * with the full history.
+ * `cost` is what the provider bills, and `full_cost` an estimate of the bill with the full history, in dollars, None without a price.
+ * If not all calls are `calls_with_usage`, `cost` is an estimate, too, and `is_estimate` is true. `price_source` is the model whose
+ * price was used if the model has none.
  */
 export interface SavedRow {
   day: string;
@@ -907,8 +909,7 @@ export interface SavedRow {
   calls_with_usage: number;
   cost: number | null;
   full_cost: number | null;
-  usage_cost: number | null;
-  full_usage_cost: number | null;
+  is_estimate: boolean;
   price_source: string;
 }
 

@@ -10,8 +10,12 @@ const NUMBER = "(input|cached|written|output)=\\d{1,6}(\\.\\d+)?";
 const ONE = `\\s*(?=[^;]*input=)(?=[^;]*output=)[^;,=]+:${NUMBER}(,${NUMBER})*\\s*`;
 const FORM = `${ONE}(;${ONE})*`;
 
-/** The explanation of costs that are labelled "counted". */
-export const COUNTED =
+/** The explanation of costs by the provider's usage. */
+export const COSTS =
+  "By the provider’s token counts, at the price of each call’s model. The amount for the full history is an estimate. If the provider did not report all calls, both are estimates, marked with ~.";
+
+/** The explanation of costs that are labelled "estimated". */
+export const ESTIMATED =
   "Dollars for the tokens counted here, at the price of each call’s model. Tokens that the previous prompt had count as cache reads. If the provider charges for cache writes, the others count as written.";
 
 /** Return the prices in the form that walkers accept: those of the address, or else those of this browser. */

@@ -5,7 +5,7 @@ import { groupBy } from "../grouping";
 import { Choice } from "../parts/controls";
 import { useReport } from "../parts/request";
 import { Empty, Failure, Figure, Loading, STEPS } from "../parts/notes";
-import { COUNTED, ownPrices, Prices } from "../parts/prices";
+import { COSTS, ownPrices, Prices } from "../parts/prices";
 import { Cost, Signed } from "../parts/cost";
 import { type Column, num, Table, text } from "../parts/table";
 import { headlineOf, headlineShare } from "../setting";
@@ -43,14 +43,7 @@ export function Overall() {
         <Figure name="Steps with all values" value={headlineShare(all)} hint={headlineOf(all)} />
         <Figure name="Tokens saved" value={<Signed value={saved(all)}>{short(saved(all))}</Signed>} hint={`${number(saved(all))} prompt tokens`} />
         <Figure name="Share of full histories saved" value={shareOf(all)} />
-        <Figure name="Cost, counted" value={<Cost cost={all.cost} full={all.full_cost} />} hint={COUNTED} />
-        {all.calls_with_usage > 0 && (
-          <Figure
-            name={`Billed, ${plural(all.calls_with_usage, "call")}`}
-            value={<Cost cost={all.usage_cost} full={all.full_usage_cost} />}
-            hint="By the provider’s usage; the amount for the full history is an estimate"
-          />
-        )}
+        <Figure name={all.is_estimate ? "Cost, estimated" : "Cost"} value={<Cost cost={all.cost} full={all.full_cost} />} hint={COSTS} />
       </dl>
       <p class="hint">
         Counted when each call was made, in {counted === sessions ? plural(sessions, "session") : `${number(counted)} of ${number(sessions)} sessions`}.
@@ -84,21 +77,19 @@ const SUMS: Column<Total>[] = [
       <small>{shareOf(sums)}</small>
     </>
   )),
-  num("Cost", ({ cost, full_cost, unpriced }) => (
+  num("Cost", ({ cost, full_cost, unpriced, is_estimate }) => (
     <>
+      {is_estimate && "~"}
       <Cost cost={cost} full={full_cost} />
       {cost !== null && unpriced > 0 && <small> {plural(unpriced, "call")} without a price</small>}
     </>
-  ), { hint: COUNTED }),
-  num("Billed", (sums) => (sums.calls_with_usage === 0 ? "–" : <Cost cost={sums.usage_cost} full={sums.full_usage_cost} />), {
-    hint: "By the provider’s usage. The amount for the full history is an estimate: it adds the omitted tokens, cached as far as the previous full prompt was.",
-  }),
+  ), { hint: COSTS }),
   num("Steps with all values", headlineShare, { hint: STEPS, title: headlineOf }),
 ];
 
 const shareOf = (sums: Total): string => percent(sums.full_capped ? saved(sums) / sums.full_capped : 0);
 
-const SUMMED = ["calls", "full", "full_capped", "prompt", "steps", "steps_with_misses", "calls_with_usage", "usage_cost", "full_usage_cost"] as const;
+const SUMMED = ["calls", "full", "full_capped", "prompt", "steps", "steps_with_misses"] as const;
 
 /** Sums of rows. `unpriced` is the number of calls without a price, which the dollars do not include. */
 interface Total extends Record<(typeof SUMMED)[number], number> {
@@ -107,6 +98,7 @@ interface Total extends Record<(typeof SUMMED)[number], number> {
   /** Null if no call has a price. */
   cost: number | null;
   full_cost: number | null;
+  is_estimate: boolean;
   /** The models that are priced as another, with that model. */
   pricedAs: [string, string][];
 }
@@ -121,6 +113,7 @@ export function total(name: string, rows: SavedRow[]): Total {
     unpriced: sum((row) => (row.cost === null ? row.calls : 0)),
     cost: priced ? sum((row) => row.cost) : null,
     full_cost: priced ? sum((row) => row.full_cost) : null,
+    is_estimate: rows.some((row) => row.is_estimate),
     pricedAs: [...new Map(rows.filter((row) => row.price_source).map((row) => [row.model, row.price_source]))],
   };
 }

@@ -3,23 +3,25 @@ import { dollars, number, percent, short } from "../format";
 import { Chart, type Series } from "../parts/chart";
 import { Cost, Signed } from "../parts/cost";
 import { Failure, Figure, Loading, RECALL } from "../parts/notes";
-import { COUNTED, ownPrices, Prices } from "../parts/prices";
+import { COSTS, ESTIMATED, ownPrices, Prices } from "../parts/prices";
 import { useCompleteReport } from "../parts/request";
 import type { SessionData } from "../session";
 import { headlineOf } from "../setting";
-import type { PolicyView, SavingsView } from "../types";
+import type { PolicyView, SavingsView, SessionTotals } from "../types";
 
-export function Savings({ data }: { data: SessionData }) {
+/** `counted` are the totals of the session as it was, if the data is of that session. */
+export function Savings({ data, counted }: { data: SessionData; counted?: SessionTotals }) {
   const report = useCompleteReport<SavingsView>("savings", { ...data.branch, ...data.setting, prices: ownPrices() }, data.last);
   if (report.error !== null) return <Failure error={report.error} again={report.again} />;
   if (!report.value) return <Loading what="Adding up…" />;
   const { totals, columns, complete } = report.value;
   const { prompt, full, cost, full_cost } = columns!;
   const saved = totals.full - totals.prompt;
+  const billed = counted && counted.cost !== null && !counted.is_estimate ? counted : null;
   return (
     <div class="savings">
       <p class="verdict" role="status">
-        {savingOf("The session", totals)} {headlineOf(totals)}
+        {savingOf("The session", billed ?? totals)} {headlineOf(totals)}
       </p>
       <dl class="panel figures">
         <Figure
@@ -27,7 +29,11 @@ export function Savings({ data }: { data: SessionData }) {
           value={<Signed value={saved}>{`${short(saved)}, ${percent(totals.full ? saved / totals.full : 0)}`}</Signed>}
           hint={`${number(saved)} of the ${number(totals.full)} tokens of full histories`}
         />
-        <Figure name="Cost, counted" value={<Cost cost={totals.cost} full={totals.full_cost} />} hint={COUNTED} />
+        {billed ? (
+          <Figure name="Cost" value={<Cost cost={billed.cost} full={billed.full_cost} />} hint={COSTS} />
+        ) : (
+          <Figure name="Cost, estimated" value={<Cost cost={totals.cost} full={totals.full_cost} />} hint={ESTIMATED} />
+        )}
         <Figure
           name="Result recall"
           value={totals.recall === null ? "–" : percent(totals.recall)}
@@ -37,7 +43,7 @@ export function Savings({ data }: { data: SessionData }) {
       {!complete && <Loading what={`${number(totals.turns)} of ${number(totals.turn_count)} turns recomputed`} />}
       <div class="charts">
         <Chart label="Prompt tokens of each call" format={short} series={both(full, prompt)} />
-        {totals.cost !== null && <Chart label="Cost so far, counted" format={dollars} series={both(full_cost, cost)} />}
+        {totals.cost !== null && <Chart label="Cost so far, estimated" format={dollars} series={both(full_cost, cost)} />}
       </div>
       <Prices unpriced={totals.calls_without_price} pricedAs={Object.entries(totals.price_source)} />
     </div>

@@ -8,7 +8,7 @@ import { Signed } from "../parts/cost";
 import { address, go, type Place, searchAddress, type View, VIEWS } from "../route";
 import { describeState, type SessionData, useSession } from "../session";
 import { headlineOf, headlineShare, isSame, nameOf, settingOf } from "../setting";
-import type { InspectView } from "../types";
+import type { InspectView, SessionTotals } from "../types";
 import { Call } from "./call";
 import { Diagnosis } from "./diagnosis";
 import { Graph } from "./graph";
@@ -143,7 +143,7 @@ export function Session({ place }: { place: Place }) {
         )}
       </nav>
       <div id="view" tabIndex={-1}>
-        <Content place={place} own={recordedSession} tried={recomputedSession} isCorrupted={corrupted !== ""} isRecorded={totals?.calls === 0} />
+        <Content place={place} own={recordedSession} tried={recomputedSession} isCorrupted={corrupted !== ""} counted={totals} />
       </div>
     </section>
   );
@@ -152,10 +152,11 @@ export function Session({ place }: { place: Place }) {
 interface ContentProps extends Tried {
   place: Place;
   isCorrupted: boolean;
-  isRecorded: boolean;
+  /** The totals that were counted with the session's calls, once they are loaded. */
+  counted: SessionTotals | undefined;
 }
 
-function Content({ isCorrupted, isRecorded, own, tried, place }: ContentProps) {
+function Content({ isCorrupted, counted, own, tried, place }: ContentProps) {
   const data = tried ?? own;
   const props = { place, data };
   const outcome = SETTING_VIEWS.includes(place.view) && <Outcome place={place} own={own} tried={tried} />;
@@ -169,11 +170,11 @@ function Content({ isCorrupted, isRecorded, own, tried, place }: ContentProps) {
   return (
     <>
       {outcome}
-      {place.view === "misses" && <Diagnosis data={own} isRecorded={isRecorded} />}
-      {isRecorded && !tried && <p class="hint">No call of this session went through ContextRender. This is a replay under {nameOf(own)}.</p>}
+      {place.view === "misses" && <Diagnosis data={own} isRecorded={counted?.calls === 0} />}
+      {counted?.calls === 0 && !tried && <p class="hint">No call of this session went through ContextRender. This is a replay under {nameOf(own)}.</p>}
       {place.view === "misses" && <Misses {...props} isCorrupted={isCorrupted} />}
       {place.view === "call" && <Call {...props} />}
-      {place.view === "savings" && <Savings data={data} />}
+      {place.view === "savings" && <Savings data={data} counted={tried ? undefined : counted} />}
       {place.view === "timeline" && <Timeline {...props} />}
       {place.view === "timeline" && own.complete && own.answers > 0 && <Settings place={place} own={own} tried={tried} />}
     </>

@@ -7,7 +7,7 @@ import { Icon } from "../parts/icon";
 import { Importing, LocalSessions, type Props as ImportingProps } from "../parts/importing";
 import { useInterval, useReport } from "../parts/request";
 import { Empty, Failure, Loading, RESULTS, STEPS, TURNS } from "../parts/notes";
-import { COUNTED, ownPrices } from "../parts/prices";
+import { COSTS, ownPrices } from "../parts/prices";
 import { actions, type Column, num, type Sorted, Table, text } from "../parts/table";
 import { address, go, type Options, type Place } from "../route";
 import { headlineOf, headlineShare } from "../setting";
@@ -120,7 +120,7 @@ const COLUMNS: Column<SessionView>[] = [
     title: (view) => unrecorded(view) ?? `${number(view.totals.full - view.totals.prompt)} prompt tokens in ${plural(view.totals.calls, "call")}`,
     by: "saved",
   }),
-  num("Cost, counted", ({ totals: { cost } }) => (cost === null ? "–" : dollars(cost)), { hint: COUNTED, title: unrecorded, by: "cost" }),
+  num("Cost", ({ totals: { cost, is_estimate } }) => (cost === null ? "–" : `${is_estimate ? "~" : ""}${dollars(cost)}`), { hint: COSTS, title: unrecorded, by: "cost" }),
   num("Steps with all values", ({ totals }) => headlineShare(totals), { hint: STEPS, title: (view) => unrecorded(view) ?? headlineOf(view.totals) }),
   num("Tools", (view) => {
     const [mostUsed, ...others] = toolsOf(view);

@@ -3,7 +3,7 @@ import { dollars, number, percent, short } from "../format";
 import { Copy } from "../parts/copy";
 import { Curve } from "../parts/curve";
 import { Failure, Loading, RECALL } from "../parts/notes";
-import { COUNTED, ownPrices, Prices } from "../parts/prices";
+import { ESTIMATED, ownPrices, Prices } from "../parts/prices";
 import { useCompleteReport } from "../parts/request";
 import { type Column, num, Table, text } from "../parts/table";
 import { address, type Place } from "../route";
@@ -87,7 +87,7 @@ const columnsOf = (current: Setting, to: (setting: Setting) => string): Column<P
   )),
   num("Steps with all values", headlineShare, { title: headlineOf }),
   num("Misses", ({ misses }) => number(misses)),
-  num("Cost", ({ cost }) => (cost === null ? "no price" : dollars(cost)), { hint: COUNTED }),
+  num("Cost", ({ cost }) => (cost === null ? "no price" : dollars(cost)), { hint: ESTIMATED }),
   num("Prompt tokens", ({ prompt, full }) => <>{short(prompt)} <small>{percent(full ? prompt / full : 0)}</small></>),
   num("From the cache", ({ prompt, cached }) => percent(prompt ? cached / prompt : 0)),
   num("Result recall", ({ recall }) => (recall === null ? "–" : percent(recall)), { hint: RECALL }),

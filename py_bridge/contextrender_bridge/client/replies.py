@@ -142,8 +142,10 @@ class SessionTotals(TypedDict):
     and `results_used_visible` counts the uses of complete results. `steps` are the calls whose
     answer used an earlier result, `steps_with_misses` are the steps that missed a value, and
     `misses` counts every miss. `models` are the models of the calls, or the session's own model
-    if the calls name none. `cost` is in dollars, None if no call's model has a price.
-    `is_estimate` is true if the provider did not report the usage of every call.
+    if the calls name none. `cost` is what the provider bills, and `full_cost` an estimate of the
+    bill with the full history, in dollars, None if no call's model has a price. If the provider
+    did not report the usage of every call, `cost` is an estimate, too, and `is_estimate` is
+    true.
     """
 
     calls: int
@@ -156,6 +158,7 @@ class SessionTotals(TypedDict):
     misses: int
     models: list[str]
     cost: float | None
+    full_cost: float | None
     is_estimate: bool
 
 

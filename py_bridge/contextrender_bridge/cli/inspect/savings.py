@@ -32,11 +32,9 @@ HEADS = (
     "saved",
     "cost",
     "full cost",
-    "billed",
-    "full billed",
     "all values",
 )
-WEIGHTS = (0, 6, 4, 5, 9, 8, 3, 7, 2, 10)
+WEIGHTS = (0, 6, 4, 5, 9, 8, 7, 10)
 """The weights for `fit_table`: of the groups' names, then of each column of `HEADS`."""
 GROUPS = ("day", "model", "client", "policy", "delivery")
 SUMMED_COUNTS = (
@@ -46,16 +44,15 @@ SUMMED_COUNTS = (
     "prompt",
     "steps",
     "steps_with_misses",
-    "calls_with_usage",
 )
-SUMMED_COSTS = ("cost", "full_cost", "usage_cost", "full_usage_cost")
+SUMMED_COSTS = ("cost", "full_cost")
 TERMS = {
     "full": "prompt tokens with the full history, at most the model's window, with system prompt "
     "and tools as the provider counted them",
     "sent": "prompt tokens that were sent",
-    "cost": "dollars at your own or list prices; the previous call's prompt counts as cached",
-    "billed": "dollars by the provider's token counts",
-    "full billed": "an estimate of those dollars with the full history",
+    "cost": "dollars at your own or list prices, by the provider's token counts; ~ marks an "
+    "estimate, if the provider did not report all calls",
+    "full cost": "an estimate of the cost with the full history",
     "all values": "share of the steps (answers that used an earlier result) that had every value "
     "they used",
 }
@@ -126,13 +123,14 @@ def group_rows(rows: Sequence[Json], by: Sequence[str]) -> dict[str, Json]:
     """Return the sums of the rows, grouped by the columns `by`. A key has their values.
 
     `calls_without_price` counts the calls whose models have no price. The dollars do not include
-    these calls.
+    these calls. `is_estimate` is true if the cost of one of the rows is an estimate.
     """
     sums_by_group: dict[str, Json] = {}
     for row in rows:
         group = " ".join(str(row[column]) or "–" for column in by)
-        zeros = dict.fromkeys((*SUMMED_COUNTS, *SUMMED_COSTS, "calls_without_price"), 0)
-        sums = sums_by_group.setdefault(group, zeros)
+        zeros: Json = dict.fromkeys((*SUMMED_COUNTS, *SUMMED_COSTS, "calls_without_price"), 0)
+        sums = sums_by_group.setdefault(group, zeros | {"is_estimate": False})
+        sums["is_estimate"] |= row["is_estimate"]
         for field in SUMMED_COUNTS:
             sums[field] += row[field]
         for field in SUMMED_COSTS:
@@ -180,21 +178,17 @@ def _cells(name: str, total: Json) -> list[Text]:
     saved_tokens = total["full_capped"] - total["prompt"]
     share = saved_tokens / total["full_capped"] if total["full_capped"] else 0.0
     has_price = total["calls_without_price"] < total["calls"]
-    has_usage = has_price and total["calls_with_usage"]
+    mark = "~" if total["is_estimate"] else ""
     return [
         agent_text(name, "bold"),
         Text(f"{total['calls']:,}"),
         Text(short_count(total["full_capped"])),
         Text(short_count(total["prompt"])),
         Text(f"{share:.0%}", "red" if saved_tokens < 0 else ""),
-        _dollars(total["cost"], total["full_cost"]) if has_price else Text("–"),
-        _dollars(total["full_cost"]) if has_price else Text("–"),
-        _dollars(total["usage_cost"], total["full_usage_cost"]) if has_usage else Text("–"),
-        _dollars(total["full_usage_cost"]) if has_usage else Text("–"),
+        Text(
+            f"{mark}${total['cost']:,.2f}" if has_price else "–",
+            "red" if total["cost"] > total["full_cost"] else "",
+        ),
+        Text(f"~${total['full_cost']:,.2f}" if has_price else "–"),
         Text(headline_share(total)),
     ]
-
-
-def _dollars(cost: float, full: float | None = None) -> Text:
-    """Return a cost, in red if it is more than the full history would have cost."""
-    return Text(f"${cost:,.2f}", "red" if full is not None and cost > full else "")

@@ -287,18 +287,17 @@ def _without_last_zeros(numbers: list[int]) -> list[int]:
 class CostTotals:
     """The costs of one model's calls in dollars, None if the model has no price.
 
-    - `cost` and `full_cost` are computed from our own counts of the prompts and of the full
-      prompts. Tokens that a prompt shares with the prompt of the call before cost a cache read, all
-      other tokens a cache write.
-    - `usage_cost` is computed from the provider's usage, and `full_usage_cost` from the estimated
-      usage with the full history.
+    - If the provider reported the usage of all calls, `cost` is what it bills, and `full_cost` the
+      cost of the estimated usage with the full history.
+    - Otherwise `is_estimate` is true, and both are computed from our own counts of the prompts and
+      of the full prompts. Tokens that a prompt shares with the prompt of the call before cost a
+      cache read, all other tokens a cache write.
     - `price_source` is the model whose price was used, if the model has no price of its own.
     """
 
     cost: float | None = None
     full_cost: float | None = None
-    usage_cost: float | None = None
-    full_usage_cost: float | None = None
+    is_estimate: bool = False
     price_source: str = ""
 
 
@@ -319,6 +318,11 @@ def cost_of(model: str, sums: CallTotals, prices: Prices) -> CostTotals:
     price = prices.of_model(model)
     if price is None:
         return CostTotals()
+    source = prices.price_source_of(model)
+    if sums.calls_with_usage < sums.calls:
+        cost = price.cost_of_counts(sums.prompt, sums.cached, sums.output)
+        full_cost = price.cost_of_counts(sums.full_capped, sums.full_capped_cached, sums.output)
+        return CostTotals(cost, full_cost, is_estimate=True, price_source=source)
     usage = Usage(
         model,
         uncached=sums.uncached,
@@ -337,10 +341,4 @@ def cost_of(model: str, sums: CallTotals, prices: Prices) -> CostTotals:
         output=sums.usage_output,
         calls=sums.calls_with_usage,
     )
-    return CostTotals(
-        cost=price.cost_of_counts(sums.prompt, sums.cached, sums.output),
-        full_cost=price.cost_of_counts(sums.full_capped, sums.full_capped_cached, sums.output),
-        usage_cost=price.of(usage) if sums.calls_with_usage else None,
-        full_usage_cost=price.of(full_usage) if sums.calls_with_usage else None,
-        price_source=prices.price_source_of(model),
-    )
+    return CostTotals(price.of(usage), price.of(full_usage), price_source=source)
