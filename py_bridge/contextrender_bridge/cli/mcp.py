@@ -26,29 +26,37 @@ def run(args: argparse.Namespace) -> int:
     installed.
     """
     try:
-        from contextrender_bridge.mcp_server import build_mcp, require_token
+        from contextrender_bridge.mcp_server import build_mcp
     except ImportError:
         raise CommandError(
             f"`contextrender mcp` needs the extra `mcp`. Install it with {how_to_install('mcp')}."
         ) from None
 
-    from contextrender_bridge.client import AsyncContextRender
-    from contextrender_bridge.client.credentials import resolve_credentials
-
-    if not args.http:
-        # The client finds the service at each call: an agent may start both at the same time.
-        asyncio.run(build_mcp(AsyncContextRender()).run_stdio_async())
+    if args.http:
+        _serve_http(args.host, args.port)
         return 0
 
+    from contextrender_bridge.client import AsyncContextRender
+
+    # The client finds the service at each call: an agent may start both at the same time.
+    asyncio.run(build_mcp(AsyncContextRender()).run_stdio_async())
+    return 0
+
+
+def _serve_http(host: str, port: int) -> None:
+    """Serve over HTTP until the process is interrupted. Requests need this user's token."""
     import uvicorn
 
+    from contextrender_bridge.client import AsyncContextRender
+    from contextrender_bridge.client.credentials import resolve_credentials
+    from contextrender_bridge.mcp_server import build_mcp, require_token
     from contextrender_bridge.request_guards import Guard
 
-    credentials = resolve_credentials(None, None)
-    server = build_mcp(AsyncContextRender(credentials.url))
-    app = server.streamable_http_app(stateless_http=True, json_response=True, host=args.host)
-    listener = listen(args.host, args.port)
+    url = resolve_credentials(None, None).url
+    server = build_mcp(AsyncContextRender(url))
+    app = server.streamable_http_app(stateless_http=True, json_response=True, host=host)
+    listener = listen(host, port)
     print(f"MCP is served at {address(listener)}/mcp; it requires this user's token", flush=True)
-    protected = require_token(app, lambda: resolve_credentials(credentials.url, None).token)
+    # The token is read again for each request, because it may change while this runs.
+    protected = require_token(app, lambda: resolve_credentials(url, None).token)
     uvicorn.Server(http_config(Guard(protected))).run(sockets=[listener])
-    return 0

@@ -142,13 +142,14 @@ class Check:
             store_findings = list(check_store(store, read_problem))
             # A write into a damaged file could damage more of it.
             is_file_intact = not any(finding.kind == "damaged file" for finding in store_findings)
+            can_repair = args.repair and is_file_intact
             findings = [
                 {
                     "kind": finding.kind,
                     "session": finding.session,
-                    "user": f"{finding.owner}",
+                    "user": str(finding.owner),
                     "message": finding.message,
-                    "repaired": args.repair and is_file_intact and repair(store, finding),
+                    "repaired": can_repair and repair(store, finding),
                 }
                 for finding in store_findings
             ]

@@ -7,7 +7,7 @@ call, explained by the service.
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -84,14 +84,22 @@ def print_one_call(out: Console, run: Run) -> None:
     call = max(turns_of(run), key=lambda turn: len({event.position for event in turn.events}))
     view = _explain(run, call.number)
     used_results = {event.position for event in call.events}
-    rows = sorted(
-        view["results"], key=lambda row: (row["position"] not in used_results, row["age"])
-    )
     out.print(
         f"\n[bold]One call explained: call {call.number} of {escape(run.id)}, which used "
         f"{len(used_results)} results[/bold]\n"
         f"{view['tokens_after']:,} of {view['tokens_before']:,} tokens were sent; the budget of "
         f"the call was {view['budget']:,}."
+    )
+    out.print(_results_table(view, used_results))
+    out.print(
+        "* The call used it. c is its observed reuse: a value that n results have counts 1/n."
+    )
+
+
+def _results_table(view: ExplainView, used_results: Set[int]) -> Rows:
+    """Return a table of an explained call's results: the used ones first, then the newest."""
+    rows = sorted(
+        view["results"], key=lambda row: (row["position"] not in used_results, row["age"])
     )
     cells: list[tuple[str, ...]] = []
     for row in rows[: max(MIN_EXPLAINED_ROWS, len(used_results))]:
@@ -100,10 +108,7 @@ def print_one_call(out: Console, run: Run) -> None:
         display = f"omitted: {row['reason']}" if is_omitted else row["display"]
         numbers = str(row["age"]), f"{row['reuse']:.2f}", f"{row['tokens']:,}"
         cells.append((mark, row["name"], display, *numbers))
-    out.print(Rows("", ("", "tool", "shown", "age", "c", "tokens"), cells, text_columns=3))
-    out.print(
-        "* The call used it. c is its observed reuse: a value that n results have counts 1/n."
-    )
+    return Rows("", ("", "tool", "shown", "age", "c", "tokens"), cells, text_columns=3)
 
 
 def _explain(run: Run, call_number: int) -> ExplainView:

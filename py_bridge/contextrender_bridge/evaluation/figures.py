@@ -78,21 +78,10 @@ def _quotient(numerator: Floats, denominator: Floats) -> Floats:
 def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
     """Return the columns of one run under one case, to be summed over runs.
 
-    `CaseScore` and `LoopScore` describe the counts. Columns that begin with `over` are zero if the
-    run's history is within the budget. Each billing rule (`billing.RULES`) has columns in dollars.
+    `CaseScore` and `LoopScore` describe the counts. Each billing rule (`billing.RULES`) has columns
+    in dollars.
     """
-    recall, full = score.recall, run.full
-    usage, policy_usage = score.agent_usage, score.policy_usage
-    cost_columns = {
-        "prompt": usage.prompt + policy_usage.prompt,
-        "cached": usage.cache_read + policy_usage.cache_read,
-        "output": usage.output + policy_usage.output,
-        "embedded": policy_usage.embedded,
-        "full prompt": full.prompt,
-        "full cached": full.cache_read,
-        "full output": full.output,
-    }
-    over_columns = cost_columns if recall.over_budget else dict.fromkeys(cost_columns, 0)
+    recall, usage, policy_usage = score.recall, score.agent_usage, score.policy_usage
     bill_columns: dict[str, float] = {}
     for rule in RULES:
         bill_columns |= _bill_columns(run, score, rule)
@@ -108,15 +97,36 @@ def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
         "cached": usage.cache_read,
         # The policy's own calls, in prompt tokens: a token of output counts as its price.
         "own": policy_usage.prompt + OUTPUT / INPUT * policy_usage.output,
-        "full prompt": full.prompt,
-        "full cached": full.cache_read,
+        "full prompt": run.full.prompt,
+        "full cached": run.full.cache_read,
         "runs": 1,
         "newest": score.newest,
         "newest complete": score.newest_complete,
         **_loop_columns(run, score.loop),
         **bill_columns,
-        "runs over": recall.over_budget > 0,
-        **{f"over {name}": tokens for name, tokens in over_columns.items()},
+        **_over_columns(run, score),
+    }
+
+
+def _over_columns(run: RunScore, score: CaseScore) -> dict[str, float]:
+    """Return the tokens of a run by which the paper's costs are computed.
+
+    They include the policy's own calls. They are zero if the run's history is within the budget.
+    """
+    full, usage, policy_usage = run.full, score.agent_usage, score.policy_usage
+    columns: dict[str, float] = {
+        "over prompt": usage.prompt + policy_usage.prompt,
+        "over cached": usage.cache_read + policy_usage.cache_read,
+        "over output": usage.output + policy_usage.output,
+        "over embedded": policy_usage.embedded,
+        "over full prompt": full.prompt,
+        "over full cached": full.cache_read,
+        "over full output": full.output,
+    }
+    exceeds_budget = score.recall.over_budget > 0
+    return {
+        "runs over": exceeds_budget,
+        **(columns if exceeds_budget else dict.fromkeys(columns, 0)),
     }
 
 

@@ -1,4 +1,7 @@
-"""Runs an agent with the proxy: finds the service, starts the proxy, and prints a report."""
+"""Runs an agent with the proxy: finds the service, starts the proxy, and prints a report.
+
+Long because it has all steps of a run in one place.
+"""
 
 from __future__ import annotations
 
@@ -193,7 +196,6 @@ def _listener_app(
     from contextrender_bridge.wrap.proxy_listener import ProxyListener
 
     # A client without a given token reads the new one if the service refuses the current one.
-    client = AsyncContextRender(service.url)
     proxies = {
         name: Proxy(
             replace(settings, upstream=upstream, anthropic_upstream=upstream),
@@ -203,13 +205,20 @@ def _listener_app(
         )
         for name, upstream in routes.upstreams.items()
     }
-    mcp = None
-    if routes.serves_recall:
-        from contextrender_bridge.mcp_server import recall_app, require_token
-
-        mcp = require_token(recall_app(client, lambda: collector.session), lambda: routes.token)
+    mcp = _recall_app(routes, service, collector) if routes.serves_recall else None
     bodies = BodyLimits(settings)
     return Guard(ProxyListener(routes, proxies, collector, agent.is_passed_through, bodies, mcp))
+
+
+def _recall_app(routes: ProviderRoutes, service: Credentials, collector: TotalsCollector) -> Any:
+    """Return the app of the recall tool, which requires the token of `routes`.
+
+    It recalls from the session of the main agent's last call.
+    """
+    from contextrender_bridge.mcp_server import recall_app, require_token
+
+    app = recall_app(AsyncContextRender(service.url), lambda: collector.session)
+    return require_token(app, lambda: routes.token)
 
 
 def _print_closing_lines(

@@ -178,31 +178,40 @@ def fit_table(
         COLUMN_GAP + max(cell_len(title), *(row[index].cell_len for row in rows), 0)
         for index, title in enumerate(titles)
     ]
-    later_columns = range(1, len(titles))
-    text_columns = [index for index in later_columns if not weights[index]]
-    number_columns = [index for index in later_columns if weights[index]]
-
-    # A text column needs `MIN_TEXT_WIDTH`, or less if its texts are shorter.
-    remaining_width = width - full_widths[0]
-    remaining_width -= sum(min(full_widths[index], MIN_TEXT_WIDTH) for index in text_columns)
-    shown_columns = {0, *text_columns}
-    for index in sorted(number_columns, key=lambda index: -weights[index]):
-        if full_widths[index] <= remaining_width:
-            remaining_width -= full_widths[index]
-            shown_columns.add(index)
-
+    columns, remaining_width = _fitting_columns(full_widths, weights, width)
     # Rich divides the remaining width among the text columns. One of them may take all of it.
     max_text_width = MIN_TEXT_WIDTH + remaining_width - COLUMN_GAP
     table = new_table()
-    for index in sorted(shown_columns):
+    for index in columns:
+        is_cut = index > 0 and not weights[index]
         justify: Literal["left", "right"] = "right" if weights[index] else "left"
-        max_width = max_text_width if index in text_columns else None
+        max_width = max_text_width if is_cut else None
         table.add_column(
             titles[index], justify=justify, no_wrap=True, overflow="ellipsis", max_width=max_width
         )
     for row in rows:
-        table.add_row(*(row[index] for index in sorted(shown_columns)))
+        table.add_row(*(row[index] for index in columns))
     return table
+
+
+def _fitting_columns(
+    full_widths: Sequence[int], weights: Sequence[int], width: int
+) -> tuple[list[int], int]:
+    """Return the indexes of the columns that `fit_table` shows, and the width that remains.
+
+    A text column needs `MIN_TEXT_WIDTH`, or less if its texts are shorter.
+    """
+    later_columns = range(1, len(full_widths))
+    text_columns = [index for index in later_columns if not weights[index]]
+    number_columns = [index for index in later_columns if weights[index]]
+    remaining_width = width - full_widths[0]
+    remaining_width -= sum(min(full_widths[index], MIN_TEXT_WIDTH) for index in text_columns)
+    columns = [0, *text_columns]
+    for index in sorted(number_columns, key=lambda index: -weights[index]):
+        if full_widths[index] <= remaining_width:
+            remaining_width -= full_widths[index]
+            columns.append(index)
+    return sorted(columns), remaining_width
 
 
 def new_table(*columns: str, text_columns: Container[str] = ()) -> Table:

@@ -64,27 +64,33 @@ def _messages_table(messages: list[Json]) -> Table:
     table.add_column("message", ratio=1)
     next_position = 0
     for message in messages:
-        position, calls = message["position"], message["calls"]
-        if position > next_position:
-            table.add_row("", "", "", "…", f"{position - next_position:,} earlier", style="dim")
-        next_position = position + 1
-        # A message with a call in the prompt is shown, even if its text is omitted.
-        has_shown_call = any(tool_call["in_prompt"] for tool_call in calls)
-        display = "complete" if has_shown_call else message["display"]
-        call_texts = [f"{tool_call['name']} {tool_call['text']}" for tool_call in calls]
-        table.add_row(
-            str(position),
-            str(message["turn"]),
-            str(message["tokens"] + sum(tool_call["tokens"] for tool_call in calls)),
-            MARK_BY_DISPLAY.get(display, MARK_EXCERPT),
-            Text.assemble(
-                agent_text(message["name"] or message["role"], "bold"),
-                " ",
-                agent_text(message["text"] or " ".join(call_texts), max_length=200),
-            ),
-            style="dim" if display == "omitted" else "",
-        )
+        gap = message["position"] - next_position
+        if gap > 0:
+            table.add_row("", "", "", "…", f"{gap:,} earlier", style="dim")
+        next_position = message["position"] + 1
+        _add_message(table, message)
     return table
+
+
+def _add_message(table: Table, message: Json) -> None:
+    """Add a row with a message and its calls, dim if the prompt omits the message."""
+    calls = message["calls"]
+    # A message with a call in the prompt is shown, even if its text is omitted.
+    has_shown_call = any(tool_call["in_prompt"] for tool_call in calls)
+    display = "complete" if has_shown_call else message["display"]
+    call_texts = [f"{tool_call['name']} {tool_call['text']}" for tool_call in calls]
+    table.add_row(
+        str(message["position"]),
+        str(message["turn"]),
+        str(message["tokens"] + sum(tool_call["tokens"] for tool_call in calls)),
+        MARK_BY_DISPLAY.get(display, MARK_EXCERPT),
+        Text.assemble(
+            agent_text(message["name"] or message["role"], "bold"),
+            " ",
+            agent_text(message["text"] or " ".join(call_texts), max_length=200),
+        ),
+        style="dim" if display == "omitted" else "",
+    )
 
 
 def draw_answer(answer: Json) -> list[RenderableType]:

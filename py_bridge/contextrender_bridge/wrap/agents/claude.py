@@ -73,16 +73,7 @@ class Claude(Agent):
             return run_unchanged(request)
         _refuse_outside_options(words)
         own_settings = _settings_option(request)
-        managed = read_json(self._managed)
-        environment = {"env": dict(request.environment)}
-        layers = [managed, own_settings, *_settings_files(request), environment]
-        _refuse_signing_provider(layers)
-        if _variable([managed], URL_VARIABLE):
-            raise CommandError(
-                f"{self._managed} sets {URL_VARIABLE} and overrides all other settings, so wrap "
-                "cannot redirect Claude Code."
-            )
-
+        layers = self._settings_layers(request, own_settings)
         provider_url = _variable(layers, URL_VARIABLE) or PROVIDER_URL
         route = routes.route_to(with_version(provider_url))
         settings = {**own_settings, "env": {**own_settings.get("env", {}), URL_VARIABLE: route}}
@@ -101,6 +92,23 @@ class Claude(Agent):
         if provider_url.rstrip("/") != PROVIDER_URL:
             result.notes.append(f"Claude Code keeps using its configured gateway: {provider_url}")
         return result
+
+    def _settings_layers(self, request: RunRequest, own_settings: Json) -> list[Json]:
+        """Return all settings that apply to the run, highest priority first.
+
+        The option `--settings` has `own_settings`, and the variables of the environment come last.
+        Raise CommandError if the settings prevent a redirection.
+        """
+        managed = read_json(self._managed)
+        environment = {"env": dict(request.environment)}
+        layers = [managed, own_settings, *_settings_files(request), environment]
+        _refuse_signing_provider(layers)
+        if _variable([managed], URL_VARIABLE):
+            raise CommandError(
+                f"{self._managed} sets {URL_VARIABLE} and overrides all other settings, so wrap "
+                "cannot redirect Claude Code."
+            )
+        return layers
 
 
 def _refuse_outside_options(words: Sequence[str]) -> None:

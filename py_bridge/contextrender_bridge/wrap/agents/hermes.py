@@ -99,6 +99,8 @@ def _route_provider(settings: HermesSettings, routes: ProviderRoutes) -> None:
     own_provider = own_provider or _copied_custom_provider(settings, plain_name)
     if own_provider:
         _route_own_provider(settings, *own_provider, routes)
+    elif name == "openrouter":
+        _route_openrouter(settings, routes)
     elif name in KNOWN_PROVIDERS:
         _route_known_provider(settings, name, routes)
     elif base := _bare_address(settings, name):
@@ -174,24 +176,15 @@ def _route_own_provider(
 
 
 def _route_known_provider(settings: HermesSettings, name: str, routes: ProviderRoutes) -> None:
-    """Add the route of a built-in provider to the overlay or the `.env`.
+    """Add the route of a built-in provider to the overlay.
 
-    Raise CommandError if OpenRouter has no key.
+    If the provider's variable is set, add the route to the `.env`, too.
     """
     variable, default_address = KNOWN_PROVIDERS[name]
-    is_configured = str(settings.model.get("provider") or "").lower() == name
-    model = settings.model if is_configured else {}
-    # Hermes reads OpenRouter's address only from the variable.
-    configured_address = "" if name == "openrouter" else settings.expanded(model.get("base_url"))
+    model = _model_section(settings, name)
+    configured_address = settings.expanded(model.get("base_url"))
     base = configured_address or settings.variables.get(variable) or default_address
     mode = model.get("api_mode") or _mode(base)
-
-    if name == "openrouter":
-        if not any(settings.variables.get(key) for key in ("OPENROUTER_API_KEY", "OPENAI_API_KEY")):
-            raise CommandError("wrap needs OPENROUTER_API_KEY in the environment or Hermes' .env.")
-        settings.env[variable] = _route(base, mode, routes)
-        return
-
     if name == "anthropic":
         # Hermes accepts another address only if it ends in /anthropic, which is the route's name.
         address = base if base.rstrip("/").endswith("/v1") else with_version(base)
@@ -203,6 +196,25 @@ def _route_known_provider(settings: HermesSettings, name: str, routes: ProviderR
         settings.overlay["model"]["api_mode"] = mode
     if settings.variables.get(variable):
         settings.env[variable] = route
+
+
+def _route_openrouter(settings: HermesSettings, routes: ProviderRoutes) -> None:
+    """Add the route of OpenRouter to the `.env`: Hermes reads this address only from there.
+
+    Raise CommandError if OpenRouter has no key.
+    """
+    if not any(settings.variables.get(key) for key in ("OPENROUTER_API_KEY", "OPENAI_API_KEY")):
+        raise CommandError("wrap needs OPENROUTER_API_KEY in the environment or Hermes' .env.")
+    variable, default_address = KNOWN_PROVIDERS["openrouter"]
+    base = settings.variables.get(variable) or default_address
+    mode = _model_section(settings, "openrouter").get("api_mode") or _mode(base)
+    settings.env[variable] = _route(base, mode, routes)
+
+
+def _model_section(settings: HermesSettings, provider: str) -> Json:
+    """Return the configuration's `model` section if it is for this provider, otherwise nothing."""
+    is_configured = str(settings.model.get("provider") or "").lower() == provider
+    return settings.model if is_configured else {}
 
 
 def _bare_address(settings: HermesSettings, name: str) -> str:
