@@ -10,6 +10,7 @@ prompt omitted.
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from contextrender_bridge.base.wire import Json
@@ -42,19 +43,17 @@ class SessionFigures:
 
     @property
     def largest_fall(self) -> tuple[int, int]:
-        """The prompt tokens of two successive calls, of which the second has the fewest tokens in
-        proportion."""
-        pairs = zip(self.prompt_tokens, self.prompt_tokens[1:], strict=False)
-        falls = [(before, after) for before, after in pairs if before and after]
-        return min(falls, key=lambda pair: pair[1] / pair[0], default=(0, 0))
+        """The prompt tokens of the two successive calls with the largest fall in proportion."""
+        both_over_budget = [pair for pair in pairwise(self.prompt_tokens) if all(pair)]
+        return min(both_over_budget, key=lambda pair: pair[1] / pair[0], default=(0, 0))
 
     def shares(self) -> list[float]:
         """Return the share of steps with all values in each tenth of the calls, in percent."""
         size = len(self.has_all_values) / TENTHS
         shares: list[float] = []
         for tenth in range(TENTHS):
-            calls = self.has_all_values[round(tenth * size) : round((tenth + 1) * size)]
-            steps = [each for each in calls if each is not None]
+            start, end = round(tenth * size), round((tenth + 1) * size)
+            steps = [has_all for has_all in self.has_all_values[start:end] if has_all is not None]
             shares.append(100 * sum(steps) / max(1, len(steps)))
         return shares
 
@@ -116,11 +115,12 @@ def measure(runs: Sequence[Run]) -> SessionFigures:
             users: list[int] = users,
             omitted: set[int] = omitted,
         ) -> None:
-            needed = frozenset[str]().union(*(event.tokens for event in turn.events))
-            has_all = not unseen_tokens(needed, prompt.messages) if needed else None
+            """Add the figures of one prompt."""
+            used_values = frozenset[str]().union(*(event.tokens for event in turn.events))
+            has_all = not unseen_tokens(used_values, prompt.messages) if used_values else None
             figures.has_all_values.append(has_all)
-            is_reduced = prompt.tokens_full > prompt.budget
-            figures.prompt_tokens.append(prompt.tokens_rendered if is_reduced else 0)
+            exceeds_budget = prompt.tokens_full > prompt.budget
+            figures.prompt_tokens.append(prompt.tokens_rendered if exceeds_budget else 0)
             shown_positions = set(prompt.positions)
             omitted.update(at for at in users if at < turn.position and at not in shown_positions)
 

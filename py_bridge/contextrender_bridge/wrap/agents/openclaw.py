@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -49,17 +50,10 @@ class OpenClaw(Agent):
         words = list(request.arguments)
         if first_command(words) != "agent":
             return run_unchanged(request)
-        if "--local" not in words and words[1:2] != ["exec"]:
-            raise CommandError(
-                "`openclaw agent` calls a gateway that runs by itself, which wrap cannot redirect. "
-                "Add --local, or use `openclaw agent exec`."
-            )
+        _refuse_gateway(words)
         user_file = _config_file(request)
         config = read_json(user_file)
-        providers: dict[str, Json] = config.get("models", {}).get("providers", {})
-        if not providers:
-            raise CommandError(f"{user_file} has no models.providers with the provider's address.")
-        redirected = _redirect_providers(providers, routes)
+        redirected = _redirect_providers(config, user_file, routes)
         _check_model(config, redirected, user_file)
 
         run_file = user_file.with_name(f"{PREFIX}{os.getpid()}-{started_at(os.getpid())}.json")
@@ -75,8 +69,24 @@ class OpenClaw(Agent):
         return result
 
 
-def _redirect_providers(providers: dict[str, Json], routes: ProviderRoutes) -> dict[str, Json]:
-    """Return the settings that change the address of each provider with a supported API."""
+def _refuse_gateway(words: Sequence[str]) -> None:
+    """Raise CommandError if the command calls a gateway instead of the provider."""
+    is_local = "--local" in words or words[1:2] == ["exec"]
+    if not is_local:
+        raise CommandError(
+            "`openclaw agent` calls a gateway that runs by itself, which wrap cannot redirect. "
+            "Add --local, or use `openclaw agent exec`."
+        )
+
+
+def _redirect_providers(config: Json, file: Path, routes: ProviderRoutes) -> dict[str, Json]:
+    """Return the settings that change the address of each provider with a supported API.
+
+    Raise CommandError if the configuration, which `file` has, names no provider.
+    """
+    providers: dict[str, Json] = config.get("models", {}).get("providers", {})
+    if not providers:
+        raise CommandError(f"{file} has no models.providers with the provider's address.")
     redirected: dict[str, Json] = {}
     for name, provider in providers.items():
         base, api = str(provider.get("baseUrl") or ""), provider.get("api")
