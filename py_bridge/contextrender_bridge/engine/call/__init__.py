@@ -1,1 +1,1 @@
-"""One model call: its request, its rendering, why it is so."""
+"""One model call: its settings, its rendering with the reasons for it, and its record."""

@@ -94,7 +94,8 @@ class CallRecord:
     def is_like(self, other: CallRecord) -> bool:
         """Return whether another call has the same settings and prompt.
 
-        Its time, usage and reply may differ, and also what depends on earlier calls.
+        Its time, usage and reply may differ, and also the tokens that it embeds or shares with the
+        call before it.
         """
         ignored_fields: dict[str, Any] = {
             "at": 0,

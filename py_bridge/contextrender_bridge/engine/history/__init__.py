@@ -1,1 +1,1 @@
-"""A transcript as arrays: structure, reuse, what policies track, branches, the working set."""
+"""A transcript as arrays: its structure, its reuse and its tracked tokens. Branches and caches."""

@@ -108,7 +108,7 @@ class VectorTable:
         return int(self._present.sum())
 
     def use_model(self, model: str) -> None:
-        """Set the embedding model of the vectors. Drop all vectors if it is another one."""
+        """Set the embedding model of the vectors. If the model changes, drop all vectors."""
         if model != self.model:
             self.model = model
             self.task = None

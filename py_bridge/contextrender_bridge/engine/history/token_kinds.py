@@ -1,7 +1,7 @@
-"""The kinds of tracked tokens, which show what tokens are often used (docs/policies.md, Weights).
+"""The kinds of tracked tokens. Tokens of some kinds are used more often than others.
 
-A kind has the tokens of one shape in one tool's results, such as its numbers, its file names or its
-identifiers.
+A kind consists of the tokens of one shape in one tool's results, for example all numbers or all
+file names. The weight of a token follows from its kind (docs/policies.md, Weights).
 """
 
 import re

@@ -1,1 +1,1 @@
-"""What asks a model: embedders and summaries of results."""
+"""Calls of models: embeddings, and summaries of results."""

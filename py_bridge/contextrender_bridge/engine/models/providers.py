@@ -106,9 +106,10 @@ class Answer:
 
 
 class PendingProviderCall(BaseException):
-    """A signal that a request must wait for a provider. Requests with the same `key` share it.
+    """A signal that a request must wait for a provider's answer.
 
-    It is no subclass of Exception, so that no handler of failures catches it.
+    Requests with the same `key` share the answer. The signal is no subclass of Exception, so that
+    no handler of failures catches it.
     """
 
     def __init__(self, key: Hashable, ask: Callable[[], Any]) -> None:

@@ -1,1 +1,1 @@
-"""From a history and a budget to what is shown: the view, retained text, selection, excerpts."""
+"""The plan of a prompt, made from a history and a budget: its texts, its results and excerpts."""

@@ -2,8 +2,8 @@
 
 The gain of a segment is its score in docs/policies.md, Segment score.
 
-Long because one algorithm chooses segments for required excerpts, for the rest of the budget and
-for restored parts.
+Long because one algorithm chooses the segments of required excerpts, of other excerpts and of
+restored parts.
 """
 
 import heapq

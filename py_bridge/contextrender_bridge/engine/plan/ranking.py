@@ -50,7 +50,7 @@ def cosines(rows: Vector, vector: Vector) -> Floats:
 
 
 def cosines_among(rows: Vector, row: int) -> Floats:
-    """Return the cosines of the rows with one of them, by number."""
+    """Return the cosines of the rows with the row of number `row`."""
     return cosines(rows, rows[row])
 
 

@@ -115,7 +115,7 @@ class EdgeTrail:
     ) -> tuple[dict[int, ShownEvent], dict[int, ShownEvent], dict[int, ShownEvent]]:
         """Return the last edges to results, to calls and to texts, each in the order of events.
 
-        The keys are the result's number, that of the call's result, and the message's position.
+        The keys are numbers of results, numbers of calls' results, and positions of messages.
         """
         call_events = history.results.call_event
         result_of_call = {event: r for r, event in enumerate(call_events) if event != NO_CALL}

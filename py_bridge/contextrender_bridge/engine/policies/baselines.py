@@ -28,8 +28,8 @@ RECENT_SHARE = 0.6
 def semantic_retrieval(view: PolicyInput) -> Selection:
     """Select complete results of the latest turns, newest first, up to a share of the budget.
 
-    Then select the others by cosine to the latest user and assistant messages, the newer of equal
-    ones first. Results that do not fit are skipped.
+    Then select other results by their cosines to the latest user and assistant messages. Of equal
+    cosines, the newer result comes first. Results that do not fit are skipped.
     """
     cosines = view.relevance_of(task_share=0.0)  # the query is the latest messages alone
     budget = view.budget_for_results

@@ -35,8 +35,8 @@ COMPLETE_ONCE: Final = "complete in this call, an excerpt from the next one on"
 def contextrender_cache_aware(view: PolicyInput) -> Selection:
     """Return the last answered call's selection with the new results, within the call's budget.
 
-    If they exceed the budget, rebuild the prompt. While all messages fit, select all results. That
-    is also assumed of earlier calls if no call was answered.
+    If they exceed the budget, rebuild the prompt. As long as all messages fit, select all results.
+    If no earlier call was answered, assume that earlier prompts omitted nothing.
     """
     previous = select_answered_calls(view) if view.select_answered else view.previous
     selection = step(next_call(view), previous or NOTHING_SHOWN)

@@ -42,8 +42,8 @@ class _Source:
 def recall_events(messages: Sequence[Mapping[str, Any]]) -> list[RecallEvent]:
     """Return every pair of an assistant turn and an earlier result that the turn repeats, in order.
 
-    A token belongs to a result only if its first appearance in the transcript is there. A token
-    also appears in an assistant's text or in the arguments of its calls, but not in their names.
+    A token belongs to a result only if its first appearance in the transcript is there. Appearances
+    in an assistant's text and in the arguments of its calls count, but not in the names of calls.
     """
     trace = RecallTrace()
     return [event for message in messages for event in trace.add(message)]

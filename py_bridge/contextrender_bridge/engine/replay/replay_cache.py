@@ -146,9 +146,10 @@ def recorded_call(branch: BranchReplay, turn: int, record: CallRecord) -> Replay
 
 
 class ReplayCache:
-    """A thread-safe cache of replays, of at most `limit` bytes besides the newest one.
+    """A thread-safe cache of replays.
 
-    The least recently used replays are dropped.
+    Above `limit` bytes or `MAX_REPLAYS` replays, the least recently used ones are dropped. The
+    newest replay always stays.
     """
 
     def __init__(self, limit: int) -> None:

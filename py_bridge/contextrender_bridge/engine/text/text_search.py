@@ -50,7 +50,7 @@ class TextQuery:
     """A text that is searched in other texts literally, ignoring case."""
 
     def __init__(self, text: str) -> None:
-        """Make a query. An empty one matches every text, at its beginning."""
+        """Make a query. An empty query matches the beginning of every text."""
         self._lower = text.lower()
         self._pattern = re.compile(re.escape(text), re.IGNORECASE)
 

@@ -75,8 +75,9 @@ def unescape(text: str) -> str:
 def extract_values(text: str) -> set[str]:
     """Return the distinct reusable values of a text (`docs/method.md`, Tool-Flow Analysis).
 
-    A value has at least 6 characters after its leading and trailing `.` `-` `_` are stripped,
-    at least one of underscore, uppercase letter, digit, `-`, `.`, and is not a Titlecase word.
+    A value has at least 6 characters, without `.` `-` `_` at its beginning and end. At least one
+    character is an underscore, an uppercase letter, a digit, `-` or `.`. Titlecase words are no
+    values.
     """
     candidates = set(_CANDIDATE.findall(unescape(text)))
     # A value of letters alone needs a capital after the first letter.
@@ -101,7 +102,7 @@ _END: Final = "\0"
 """Marks the end of a part in a joined text."""
 
 _RUN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{4,}")
-"""Matches a run: as many successive characters as possible of which tokens may consist."""
+"""Matches a run: as many successive letters, digits, `_`, `.` and `-` as possible."""
 
 _RUN_OR_END: Final = re.compile(rf"{_END}|{_RUN.pattern}")
 _BETWEEN: Final = re.compile(r"[.\-]")
@@ -133,7 +134,7 @@ def token_id_cache(ids: Mapping[str, int]) -> TextCache[tuple[Ids, list[str]]]:
 def tracked_runs(text: str) -> dict[str, frozenset[str]]:
     """Return the runs in a text that contain tracked tokens, and these tokens.
 
-    A run consists of as many successive characters as possible of which tokens may consist. It may
+    A run consists of as many successive letters, digits, `_`, `.` and `-` as possible. It may
     contain several tokens: `user_id.value` is a token, and so is the `user_id` in it.
     """
     runs = set(_RUN.findall(unescape(text)))
