@@ -97,6 +97,28 @@ def test_rendered_request_keeps_bytes_outside_messages(setup: Setup, dialect: st
     assert request.header("accept-encoding") == "gzip, br;q=0.5"
 
 
+NUMBER = "1.25"
+ODD_NUMBERS = ("1e400", "-1e999", "NaN", "9" * 5000, "[" * 10**5 + "]" * 10**5)
+TEXT = json.dumps({**body_of("chat", 8), "top_p": 1.25})
+ODD_BODIES = {
+    "BOM": b"\xef\xbb\xbf" + TEXT.encode(),
+    "UTF-16": TEXT.encode("utf-16"),
+    "surrogate": TEXT.replace("top_p", "\ud83d").encode("utf-8", "surrogatepass"),
+    "two objects": TEXT.encode() + b"{}",
+    **{value[:6]: TEXT.replace(NUMBER, value).encode() for value in ODD_NUMBERS},
+}
+
+
+@pytest.mark.parametrize("kind", ODD_BODIES)
+def test_body_that_cannot_be_written_again_is_forwarded_as_it_is(setup: Setup, kind: str) -> None:
+    """The provider says what is wrong with it. No part of it is omitted."""
+    raw = ODD_BODIES[kind]
+    setup.model.answer = lambda _: json_reply({"id": "1"})
+    headers = {"x-contextrender-budget": "600", "content-type": "application/json"}
+    setup.http.post(f"/s/{uuid.uuid4().hex}{PATHS['chat']}", content=raw, headers=headers)
+    assert setup.model.asked[-1].body == raw
+
+
 @pytest.mark.parametrize("value", ["plain", "é 漢".encode(), b"a  b;q=0.1,\tc", b'"quoted\\"'])
 def test_header_value_keeps_its_bytes(setup: Setup, value: str | bytes) -> None:
     """Values that are no UTF-8 excepted, which the library cannot write."""

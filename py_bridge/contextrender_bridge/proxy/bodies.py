@@ -10,9 +10,9 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
-from contextrender_bridge.base import wire
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects import Dialect, Transcript
 
@@ -25,7 +25,17 @@ LARGE_CHARACTERS = 16 * 2**20
 """A body with more characters is dropped during a pause; its next request is parsed in full."""
 
 _SPACE = re.compile(r"[ \t\n\r]*")
-_read_value = json.JSONDecoder().raw_decode
+
+
+def _read_number(text: str) -> float:
+    """Return a number with a fraction or an exponent. Raise ValueError if it is no finite one."""
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"no JSON has {number}")
+    return number
+
+
+_read_value = json.JSONDecoder(parse_float=_read_number, parse_constant=_read_number).raw_decode
 """Return the JSON value at a position of a text, and the position after it."""
 
 
@@ -69,13 +79,17 @@ class RecentBodies:
         self._bodies: list[Body] = []
 
     def read(self, raw: bytes, key: str) -> Body:
-        """Return the body with its items in the field `key`; raise ValueError if it is no JSON."""
+        """Return the body with its items in the field `key`.
+
+        Raise ValueError if it is no JSON object in UTF-8, or has a number that cannot be written
+        again. Such a body is sent as it is.
+        """
         try:
             text = raw.decode()
             earlier, shared_count = self._find_earlier(text)
             body = _parse(text, key, earlier, shared_count)
-        except (ValueError, IndexError, RecursionError):
-            return Body(wire.loads(raw))
+        except (IndexError, RecursionError):
+            raise ValueError("the text ends too early, or is nested too deeply") from None
         if earlier:
             self._bodies.remove(earlier)
             # A transcript can be continued only if this body has all its stable items.
