@@ -100,6 +100,18 @@ def test_wrapped_agents_encodings_are_forwarded_and_compressed_usage_is_counted(
     assert (totals.totals.calls, totals.totals.calls_without_usage) == (2, 0)
 
 
+@pytest.mark.parametrize(
+    "path", ["chat/completions", "v1/compact", "s/a/v1/compress", "retrieve/x"]
+)
+def test_each_body_that_is_read_is_limited_for_wrapped_agent(path: str) -> None:
+    with wrapped(Model(), TotalsCollector()) as place:
+        address = place.replace("chat/completions", path)
+        assert code(httpx.post(address, json={**LARGE, "a": "x" * 2**20})) == (
+            413,
+            "body_too_large",
+        )
+
+
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
 def test_decompressed_body_is_limited_for_wrapped_agent(coding: str) -> None:
     text = json.dumps({"model": "m", "messages": [{"role": "user", "content": "x" * 2**21}]})

@@ -21,7 +21,7 @@ from contextrender_bridge.base.errors import InvalidRequest, NotFound
 from contextrender_bridge.body_limits import BodyLimits, too_large
 from contextrender_bridge.proxy.app import Proxy
 from contextrender_bridge.proxy.connections import Unavailable
-from contextrender_bridge.proxy.routing import first, without
+from contextrender_bridge.proxy.routing import Target, first, without
 from contextrender_bridge.wrap.provider_routes import LINK, PREFIX, ProviderRoutes
 from contextrender_bridge.wrap.run_totals import CallCapture, TotalsCollector
 
@@ -95,7 +95,9 @@ class ProxyListener:
         path = path.removeprefix(PREFIX)
         if path.partition("/")[0] == "mcp" and self._mcp is not None:
             # The recall tool checks its own token.
-            await self._mcp({**scope, **_path_below(scope, PREFIX.rstrip("/"))}, receive, send)
+            below = {**scope, **_path_below(scope, PREFIX.rstrip("/"))}
+            with self._bodies.reading(scope, receive) as limited_receive:
+                await self._mcp(below, limited_receive, send)
             return
 
         has_secret, headers = self._read_secret_header(scope["headers"])
@@ -134,12 +136,19 @@ class ProxyListener:
         return True, [*without(headers, PROJECT), *project_header]
 
     async def _forward(self, proxy: Proxy, scope: Scope, receive: Receive, send: Send) -> None:
-        """Forward a request to a provider's proxy. The body of a model call is read first."""
-        if scope["method"] != "POST" or not scope["path"].endswith(MODEL_CALLS):
+        """Forward a request to a provider's proxy. The body of a model call is read first.
+
+        The bodies that the proxy reads, of model calls and of its own endpoints, are limited.
+        """
+        is_model_call = scope["method"] == "POST" and scope["path"].endswith(MODEL_CALLS)
+        if not is_model_call and not Target.of(_raw_path(scope)).compresses:
             await proxy(scope, receive, send)
             return
         with self._bodies.reading(scope, receive) as limited_receive:
-            await self._forward_model_call(proxy, scope, limited_receive, send)
+            if is_model_call:
+                await self._forward_model_call(proxy, scope, limited_receive, send)
+            else:
+                await proxy(scope, limited_receive, send)
 
     async def _forward_model_call(
         self, proxy: Proxy, scope: Scope, receive: Receive, send: Send
