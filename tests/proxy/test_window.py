@@ -188,6 +188,26 @@ def test_history_that_fits_is_sent_whole_whatever_its_bytes(
     assert response.headers["x-contextrender-fail-open"] == "unreachable"
 
 
+@pytest.mark.parametrize("turns", [(3, 60), (60, 3)])
+def test_refusal_without_numbers_cuts_no_other_history(
+    setup_without_service: Setup, turns: tuple[int, int]
+) -> None:
+    """It says nothing of the model's window, also if another refusal has numbers."""
+    model = setup_without_service.model
+    for count in turns:
+        agent = agent_with_turns(AGENTS[0], setup_without_service, count)
+        if count == 60:
+            Refusing(setup_without_service, SAYS[0])
+        else:
+            error = {"code": "context_length_exceeded", "message": "too long"}
+            model.answer = lambda _, error=error: json_reply({"error": error}, 400)
+        assert agent.post().status_code == (200 if count == 60 else 400)
+    other = agent_with_turns(AGENTS[0], setup_without_service, 12)
+    Refusing(setup_without_service, SAYS[0])
+    assert "x-contextrender-truncated-to" not in other.post().headers
+    assert model.asked[-1].json == other.body
+
+
 @pytest.mark.parametrize("kind", AGENTS)
 @pytest.mark.parametrize("turns", [0, 1, 60])
 @pytest.mark.parametrize("says", SAYS)

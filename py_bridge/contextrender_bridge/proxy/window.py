@@ -10,7 +10,6 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
-from contextrender_bridge.base.model_table import window_of
 from contextrender_bridge.client.fitting import dialect_of
 from contextrender_bridge.dialects import DIALECTS
 from contextrender_bridge.proxy.bodies import Body
@@ -43,10 +42,6 @@ class Windows:
         window then counts as unknown.
         """
         return self._limits.get(str(model)) if str(model) in self._bytes_per_token else None
-
-    def is_listed(self, model: object) -> bool:
-        """Return whether LiteLLM's table has the model."""
-        return isinstance(model, str) and window_of(model) is not None
 
     def remember(self, model: object, limit: int) -> None:
         """Remember the limit, in tokens, of a refusal if it is below the model's earlier ones."""
@@ -122,18 +117,11 @@ class WindowedRequest:
         return None
 
     def learn(self, refusal: Refusal) -> None:
-        """Remember the model's window and bytes per token from a refusal of this request.
-
-        If the refusal has no limit and LiteLLM's table does not list the model, assume
-        `RETRY_SHARE` of this request's tokens.
-        """
-        estimate = self.truncated_to or self._measured.tokens
-        limit = refusal.limit
-        if not limit and not self._windows.is_listed(self._model):
-            limit = int(RETRY_SHARE * estimate)
-        if limit:
-            self._windows.remember(self._model, limit)
+        """Remember the model's window and bytes per token from a refusal that has the numbers."""
+        if refusal.limit:
+            self._windows.remember(self._model, refusal.limit)
         if refusal.prompt_tokens:
+            estimate = self.truncated_to or self._measured.tokens
             self._measured.bytes_per_token *= estimate / refusal.prompt_tokens
             self._windows.remember_bytes_per_token(self._model, self._measured.bytes_per_token)
 
