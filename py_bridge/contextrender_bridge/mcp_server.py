@@ -85,12 +85,13 @@ def recall_app(client: AsyncContextRender, session: Callable[[], str]) -> Any:
         limit: Annotated[int, Field(ge=1, le=20)] = 5,
     ) -> Json:
         """Complete results of this session's earlier tool calls, by `query` or by number."""
-        if not session():
+        name = session()
+        if not name:
             raise ToolError("Nothing has left this session's view.")
         if results:
-            return await reply_of(client.recall(session(), results=results))
+            return await reply_of(client.recall(name, results=results))
         max_results = limit if query else None
-        return await reply_of(client.recall(session(), query=query or "", limit=max_results))
+        return await reply_of(client.recall(name, query=query or "", limit=max_results))
 
     return server.streamable_http_app(stateless_http=True, json_response=True, host="127.0.0.1")
 

@@ -60,6 +60,7 @@ def is_listed(model: str) -> bool:
     """
     listed_name = name_in_table(model)
     model, _ = split_rates(model)
+    # The model's name may have a provider before the listed name.
     return listed_name is not None and _DATE.sub("", listed_name) in _DATE.sub("", model)
 
 

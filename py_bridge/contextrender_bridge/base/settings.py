@@ -297,14 +297,18 @@ def list_settings(faults: list[str] | None = None) -> list[SettingValue]:
     If `faults` is None, raise CommandError for the first invalid setting. Otherwise add a sentence
     on each invalid setting to `faults`, and use its default.
     """
+
+    def add_fault(error: CommandError) -> None:
+        if faults is None:
+            raise error
+        faults.append(str(error))
+
     path, defaults = config_file(), Settings()
     file_values: dict[str, str] = {}
     try:
         file_values = _file_values(path)
     except CommandError as error:
-        if faults is None:
-            raise
-        faults.append(str(error))
+        add_fault(error)
     settings = []
     for row in fields(Settings):
         value, source = getattr(defaults, row.name), "default"
@@ -313,9 +317,7 @@ def list_settings(faults: list[str] | None = None) -> list[SettingValue]:
             try:
                 value = parse_setting(row.metadata["read"], text, source)
             except CommandError as error:
-                if faults is None:
-                    raise
-                faults.append(str(error))
+                add_fault(error)
                 source = f"default, since {source} is unfit"
         description = row.metadata["description"].replace("`", "")
         settings.append(SettingValue(row.name, value, source, row.metadata["secret"], description))

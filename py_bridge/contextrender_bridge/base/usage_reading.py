@@ -137,11 +137,15 @@ def _counts_of(model: str, fields: Fields) -> Usage | None:
     output = (_first_count(fields, _OUTPUT) or 0) + (_first_count(fields, _THOUGHTS) or 0)
     prompt, total = _first_count(fields, _PROMPT), _first_count(fields, _TOTAL)
     if prompt is None:
-        prompt = _first_count(fields, _INPUT)
-        if prompt is not None and _counts_cache(fields) and _CODEX_CACHED not in fields:
-            return _usage_beside_cache(model, fields, prompt, output)
-        if prompt is None:
-            prompt = max(total - output, 0) if total else _sum_of_cached_and_other(fields)
+        input_tokens = _first_count(fields, _INPUT)
+        if input_tokens is not None and _counts_cache(fields) and _CODEX_CACHED not in fields:
+            return _usage_beside_cache(model, fields, input_tokens, output)
+        if input_tokens is not None:
+            prompt = input_tokens
+        elif total:
+            prompt = max(total - output, 0)
+        else:
+            prompt = _sum_of_cached_and_other(fields)
     if prompt is not None:
         prompt += _first_count(fields, _TOOL_PROMPT) or 0
         output = _complete_output(model, fields, prompt, output, total)

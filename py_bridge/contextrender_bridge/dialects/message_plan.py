@@ -55,7 +55,8 @@ class MessagePlan:
         call_pairs = call_pairs or CallPairs(messages)
         self.breakpoints = tuple(breakpoints)
         self._messages = messages
-        self._calls_of, self._unanswered = call_pairs.call_of_result, call_pairs.unanswered()
+        self._calls_of = call_pairs.call_of_result
+        self._unanswered = call_pairs.unanswered()  # the calls without a result
         self._unpaired_results = call_pairs.unpaired_results
         # Messages with nothing but calls, of which at least one has no result: always shown.
         self._textless_callers = {

@@ -110,7 +110,7 @@ class CallAttempts:
         refusal = late_refusal(reply.plain_body) if is_stream and self.may_change else None
         if refusal is not None:
             self._refusal_count += 1
-            self._smaller_content(content, refusal)  # only to remember the limit
+            self._remember_limits(content, refusal)
 
     def _record_acceptance(self, content: bytes) -> None:
         """Remember for the history's next call that the provider accepted `content`."""
@@ -143,21 +143,24 @@ class CallAttempts:
     def _smaller_content(self, content: bytes, refusal: Refusal) -> bytes | None:
         """Return a smaller body than `content`, which was refused as too long.
 
-        First remember the refusal's limit for the model, and for the history's next calls. Return
-        None if the request cannot be made smaller.
+        First remember the refusal's limits. Return None if the request cannot be made smaller.
         """
-        conversation, reply = self._conversation, self._call.fit.reply
-        is_first_refusal = self._refusal_count == 1
-        has_numbers = bool(refusal.prompt_tokens)
+        self._remember_limits(content, refusal)
+        share = refusal.share
+        if self._refusal_count > 1 and not refusal.prompt_tokens:
+            # Without token counts, the first refusal had the same share, which was not enough.
+            share = LAST_SHARE
+        return self.request.smaller(len(content), share)
+
+    def _remember_limits(self, content: bytes, refusal: Refusal) -> None:
+        """Remember the limits that a refusal of `content` shows, for the model and the history."""
         self.request.learn(refusal)
+        conversation, reply = self._conversation, self._call.fit.reply
         history_tokens = reply["tokens_after"] if reply else conversation.size.tokens
         if history_tokens and not self.sends_full_after_refusal:
+            # The service renders the history's next prompt within this limit.
             conversation.max_tokens = refusal.next_budget(history_tokens)
-        if not has_numbers or not is_first_refusal:
-            # The refusal has no token counts, or the counts of an earlier one gave no request that
-            # fits. So limit the bytes of the next call, too.
+        if self._refusal_count > 1 or not refusal.prompt_tokens:
+            # There are no token counts, or they gave no request that fits. So limit the bytes of
+            # the history's next request, too.
             conversation.max_bytes = int(len(content) * min(refusal.share, MAX_NEXT_SHARE))
-        share = refusal.share
-        if not has_numbers and not is_first_refusal:
-            share = LAST_SHARE  # `refusal.share` is fixed without numbers, and was not enough
-        return self.request.smaller(len(content), share)

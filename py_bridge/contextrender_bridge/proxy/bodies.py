@@ -122,12 +122,13 @@ class RecentBodies:
 
     def _evict(self) -> None:
         """Keep the newest bodies: at most `REMEMBERED`, with `MAX_CHARACTERS` in all."""
-        characters = 0
-        for number in range(len(self._bodies) - 1, -1, -1):
-            characters += len(self._bodies[number].prefix)
-            if characters > MAX_CHARACTERS or len(self._bodies) - number > REMEMBERED:
-                del self._bodies[: number + 1]
-                return
+        kept_count = characters = 0
+        for body in reversed(self._bodies):
+            characters += len(body.prefix)
+            if characters > MAX_CHARACTERS or kept_count == REMEMBERED:
+                break
+            kept_count += 1
+        del self._bodies[: len(self._bodies) - kept_count]
 
 
 # In the functions below, `at` is a position in the text.

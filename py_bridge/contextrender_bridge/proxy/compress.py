@@ -77,9 +77,8 @@ class Compression:
         if not isinstance(messages, list):
             raise InvalidRequest("Field 'messages' must be a list.")
         budget = body.get("budget", body.get("token_budget"))
-        if budget == AUTO or (
-            type(budget) is int and SMALLEST_BUDGET <= budget < 10**LONGEST_NUMBER
-        ):
+        is_number = type(budget) is int and SMALLEST_BUDGET <= budget < 10**LONGEST_NUMBER
+        if budget == AUTO or is_number:  # Ignore any other value.
             controls = replace(controls, budget=budget)
         try:
             reply, call = await self._compress(path, headers, body, messages, controls)

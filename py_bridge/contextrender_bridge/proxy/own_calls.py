@@ -68,8 +68,8 @@ _ADDITION = re.compile(r"^\s*<(?!conversation>)[\w-]+>")
 def is_compaction(dialect: str, body: Mapping[str, Any]) -> bool:
     """Return whether a request asks the model to summarise the history for the agent.
 
-    Check in this order: a compaction item, a known wording, then (only without tools) an
-    instruction to summarise in the last message or in the system prompt.
+    Such a request ends with a compaction item or a known wording. A request without tools may also
+    have any instruction to summarise, in the last message or in the system prompt.
     """
     items = _items(body)
     last = _last_instruction(items)

@@ -157,8 +157,9 @@ class Refusal:
         """Return the budget of the next call, after a history of `history_tokens` was refused."""
         if not (self.limit and self.prompt_tokens):
             return max(int(RETRY_SHARE * history_tokens), SMALLEST_BUDGET)
-        remaining = self.limit - self.prompt_tokens + history_tokens
-        return max(int(COUNTED_SHARE * remaining), SMALLEST_BUDGET)
+        # The rest of the prompt, such as the tools, stays as large as it was.
+        other_tokens = self.prompt_tokens - history_tokens
+        return max(int(COUNTED_SHARE * (self.limit - other_tokens)), SMALLEST_BUDGET)
 
 
 def _without_request(body: bytes) -> bytes:

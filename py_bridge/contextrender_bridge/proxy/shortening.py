@@ -79,6 +79,7 @@ class MeasuredRequest:
         first, while they fit; the newest one is cut if it does not fit.
         """
         messages = self.transcript.messages
+        # By a result's position: the position of the calling message, and the call's number there.
         calls_of = self.transcript.call_pairs.call_of_result
         weights = self._weights(calls_of)
         texts = [n for n, m in enumerate(messages) if n not in calls_of and m.get("content")]
