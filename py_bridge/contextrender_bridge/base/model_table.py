@@ -108,7 +108,9 @@ def _newest_by_family() -> dict[Family, str]:
 def _family_and_version(name: str) -> tuple[Family, Version]:
     """Return the words and the numbers of a model's name, without its dates and stage.
 
-    The first word is the prefix of a reseller's name for the model, empty without one.
+    The first word is the prefix of a reseller's name for the model, empty without one. For example,
+    `us.anthropic.claude-opus-4-6` has the words `us.anthropic.`, `claude` and `opus`, and the
+    numbers 4 and 6.
     """
     name = _DATE.sub("", _DATE.sub("", name.lower()))  # a name may have two dates
     reseller = match[0] if (match := _RESELLER.match(name)) else ""

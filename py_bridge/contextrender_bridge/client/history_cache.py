@@ -171,7 +171,10 @@ class Fingerprint:
 
 @dataclass(frozen=True)
 class RecordedPrefix:
-    """The recorded part of a history: its first `messages`, and the service's digest of them."""
+    """The recorded part of a history, its first messages.
+
+    `messages` is their number, `fingerprint` the client's hash of them, and `digest` the service's.
+    """
 
     messages: int = 0
     fingerprint: Fingerprint = field(default_factory=Fingerprint)

@@ -29,7 +29,8 @@ CHARACTERS_PER_TOKEN: Final = 8
 def main(words: Sequence[str]) -> None:
     """Handle the JSON event on standard input.
 
-    `words` are the data folder and the maximum tokens of the added text.
+    After a compaction, print the reply to Codex. At any other start of a session, start the
+    service. `words` are the data folder and the maximum tokens of the added text.
     """
     data, tokens = Path(words[0]), int(words[1])
     event = json.load(sys.stdin)

@@ -186,7 +186,8 @@ def tool_name(tool: Any) -> str:
 
     A provider's own tool without a name has its type as name. Return "" if there is neither.
     """
-    declaration = tool.get("function") or tool if isinstance(tool, dict) else {}
+    # The chat format has the declaration under `function`, the others at the top.
+    declaration = (tool.get("function") or tool) if isinstance(tool, dict) else None
     if not isinstance(declaration, dict):
         return ""
     name = declaration.get("name") or declaration.get("type")
