@@ -239,13 +239,13 @@ class _EdgeCheck:
             edges = {edge for edge in self._from[id] if self.name(edge) in kinds}
             self._expected |= edges
             # A negative number is unknown.
-            if count < 0 or count == len(edges):
+            if count < 0:
                 continue
-            subject = f"of what {self._call_names[id]} {verb}"
-            if missing_count := max(count - len(edges), 0):
+            missing_count, subject = count - len(edges), f"of what {self._call_names[id]} {verb}"
+            if missing_count > 0:
                 yield self._nodes.finding("missing", f"{missing_count} edges {subject}", node=id)
-            else:
-                message = f"{len(edges) - count} edges too many {subject}"
+            elif missing_count < 0:
+                message = f"{-missing_count} edges too many {subject}"
                 yield self._nodes.finding("corrupted", message, node=id)
 
     def _reuse_findings(

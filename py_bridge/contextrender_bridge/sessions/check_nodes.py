@@ -49,24 +49,19 @@ class NodeCheck:
         self.unread_calls: set[UUID] = set()
 
     def findings(self) -> Iterator[StoreFinding]:
-        """Yield the nodes that cannot be read, then missing and corrupted branches and events.
+        """Yield the nodes that cannot be read, then the findings in the session's own node.
 
-        Also yield that the session's own node is missing, or that the session was set aside.
+        Finally yield the missing and corrupted branches and events.
         """
         yield from self._unreadable()
         node = self.readable.get(self.session, {})
         self._key = str(node.get("key", self.session))
         parts = self.store.ids_between(self.owner, *ids_of_session(self.session))
         branch_count = count_branches(id for id in parts if id != self.session)
-        if branch_count and not node:
+        if node:
+            yield from self._session_findings(node)
+        elif branch_count:
             yield self.finding("missing", f"the node of session {self.session}")
-        if node and session_id_of(self.owner, self._key) != self.session:
-            yield self.finding("corrupted", f"the name of session {self.session}")
-        place = self.store.revision_of(self.owner, self.session)
-        if node and place and place[1] != node.get("created_at"):
-            yield self.finding("corrupted", "the session's place in the list of sessions")
-        if damage := node.get("damage"):
-            yield self.finding("set aside", f"damaged: {damage}")
         # If the nodes of the last branches are missing, only the session's node has the count.
         stored_count = node.get("branches", 0)
         if isinstance(stored_count, int):
@@ -80,6 +75,18 @@ class NodeCheck:
                 self.intact.append(0)
             else:
                 yield from self._events(info)
+
+    def _session_findings(self, node: Fields) -> Iterator[StoreFinding]:
+        """Yield that the session's node has a wrong name or place, or that it was set aside."""
+        if session_id_of(self.owner, self._key) != self.session:
+            yield self.finding("corrupted", f"the name of session {self.session}")
+        place = self.store.revision_of(self.owner, self.session)
+        if place:
+            _, listed = place
+            if listed != node.get("created_at"):
+                yield self.finding("corrupted", "the session's place in the list of sessions")
+        if damage := node.get("damage"):
+            yield self.finding("set aside", f"damaged: {damage}")
 
     def _unreadable(self) -> Iterator[StoreFinding]:
         """Yield the nodes that cannot be read, and store the fields of the others in `readable`."""

@@ -52,6 +52,7 @@ def set_aside(
     node_ids = store.ids_between(owner, *ids_of_session(old_id))
     part_ids = {id for id in node_ids if id != old_id}  # branches, events and calls
     if revision is None:
+        # The node is missing. Insert one, which succeeds for only one of several requests.
         lock: Statement = (INSERT_NODE, [(owner, old_id, session_kind, None, b"")])
     else:
         lock = (LOCK_UNCHANGED, [(owner, old_id, *revision)])
