@@ -154,6 +154,18 @@ def test_error_in_walker_has_line_and_reason(source: str, service: Server, tmp_p
     assert BROKEN[source] in process.stderr and process.stderr.count("\n") == 1
 
 
+def test_entered_walker_with_syntax_error_prints_no_traceback(
+    service: Server, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.jac"
+    file.write_text(next(iter(BROKEN)))
+    environment = {**os.environ, "CONTEXTRENDER_DATA": str(service.data)}
+    command = [BIN / "contextrender", "jac", "enter", str(file), "w"]
+    process = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert process.returncode == 1
+    assert process.stderr.startswith(f"contextrender: {file}, line 3: Missing")
+
+
 def test_jac_commands_work_without_jac_on_path(service: Server, api: Api) -> None:
     environment = {"PATH": "/usr/bin:/bin", "CONTEXTRENDER_DATA": str(service.data)}
     command = [str(BIN / "contextrender"), "jac", "db", "inspect"]

@@ -71,8 +71,16 @@ def _print_graph(session: str) -> None:
 def _run_jac(action: str, words: Sequence[str]) -> int:
     """Run a command of the installed `jac` on the data folder; return its exit code.
 
-    `jac` need not be on the PATH.
+    `jac` need not be on the PATH. Raise CommandError if a file of Jac has a syntax error, for which
+    `jac enter` would print a traceback.
     """
+    if action == "enter":
+        from contextrender_bridge.runtime.developing import check_source
+
+        for file in (Path(word) for word in words if word.endswith(".jac")):
+            if not file.is_file():
+                raise CommandError(f"there is no file {file}.")
+            check_source(file)
     asks_for_help = not {"-h", "--help"}.isdisjoint(words)
     if action == "db" and "--app" not in words and not asks_for_help:
         words = [*words, "--app", str(app_dir() / ENTRY)]
