@@ -160,7 +160,7 @@ def test_entered_walker_with_syntax_error_prints_no_traceback(
     file = tmp_path / "mine.jac"
     file.write_text(next(iter(BROKEN)))
     environment = {**os.environ, "CONTEXTRENDER_DATA": str(service.data)}
-    command = [BIN / "contextrender", "jac", "enter", str(file), "w"]
+    command = [str(BIN / "contextrender"), "jac", "enter", str(file), "w"]
     process = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert process.returncode == 1
     assert process.stderr.startswith(f"contextrender: {file}, line 3: Missing")
