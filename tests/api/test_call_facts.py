@@ -124,6 +124,60 @@ def test_provider_usage_is_stored_with_its_call(alice: User) -> None:
     assert by_sent["holdout"][5] == by_sent["holdout"][5 + 11] == 1
 
 
+def by_model(user: User) -> dict[str, tuple[int, int, int]]:
+    """Return the calls, the calls with usage and the answers' tokens of each model."""
+    rows = user.api("total_savings")["rows"]
+    return {row["model"]: (row["calls"], row["calls_with_usage"], row["output"]) for row in rows}
+
+
+def test_late_usage_moves_a_call_to_the_model_that_it_names(alice: User) -> None:
+    run = agent_run(4)
+    first, second, *_ = [p for p, m in enumerate(run) if m["role"] == "assistant"]
+    alice.api("render", session="run", messages=run[:first], model="alias", budget=300)
+    alice.api("render", session="run", messages=run[:second], model="alias", budget=300)
+    alice.api("sync", session="run", messages=run)
+    calls, with_usage, output = by_model(alice)["alias"]
+    assert (calls, with_usage) == (2, 0)
+    tokens = {"uncached": 10, "output": 5}
+    for position, model in ((second, "gpt-5.1"), (first, "")):
+        usage = {"messages": position, **tokens, "model": model, "requested_model": "alias"}
+        assert alice.api("record_usage", session="run", usage=usage)["recorded"]
+    moved = by_model(alice)
+    assert {name: row[:2] for name, row in moved.items()} == {"alias": (1, 1), "gpt-5.1": (1, 1)}
+    assert moved["alias"][2] + moved["gpt-5.1"][2] == output
+    assert min(row[2] for row in moved.values()) > 0
+
+
+@pytest.mark.parametrize("order", [["a", "b"], ["b", "a"]])
+def test_usage_is_of_the_call_to_its_model(alice: User, order: list[str]) -> None:
+    """The history is sent to another model again after its answer is recorded."""
+    run = agent_run(2)
+    first, second, *_ = [p for p, m in enumerate(run) if m["role"] == "assistant"]
+    alice.api("render", session="run", messages=run[:first], model="a")
+    alice.api("render", session="run", messages=run[:second], model="a")
+    alice.api("render", session="run", messages=run[:first], model="b")
+    for model in order:
+        usage = {"messages": first, "uncached": 10, "model": model, "requested_model": model}
+        assert alice.api("record_usage", session="run", usage=usage)["recorded"]
+    assert {name: row[:2] for name, row in by_model(alice).items()} == {"a": (1, 1), "b": (1, 1)}
+
+
+def test_late_report_without_usage_is_shown_with_its_call(alice: User) -> None:
+    run = agent_run(2)
+    first = next(p for p, m in enumerate(run) if m["role"] == "assistant")
+    alice.api("render", session="run", messages=run[:first])
+    alice.api("sync", session="run", messages=run)
+
+    def status() -> tuple[int, str]:
+        turn = alice.api.rows("timeline", "turns", session="run")[0]
+        return turn["status"], turn["error"]
+
+    assert status() == (0, "")
+    usage = {"messages": first, "status": 200, "error": "server_error"}
+    assert alice.api("record_usage", session="run", usage=usage)["recorded"]
+    assert status() == (200, "server_error")
+
+
 def test_changed_policy_does_not_change_recorded_calls(
     alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -110,7 +110,7 @@ class ProviderUsage:
         reply = {name: getattr(self, name) for name in REPLY_FIELDS}
         record = replace(record, added_tokens=self.added_tokens, **reply)
         if in_totals:
-            return replace(record, usage=self.tokens)
+            return replace(record, usage=self.tokens, model=self.model or record.model)
         delivery = self.delivery or record.delivery
         # The record of a full history does not have the tokens that a rendering would have had.
         if record.sent_full and self.delivery == RENDERED:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import astuple, dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import reduce
-from operator import add
+from operator import add, sub
 from typing import Any, Final, Self
 
 from contextrender_bridge.base.prices import Prices
@@ -82,6 +82,10 @@ class CallTotals:
         """Return the sum of both."""
         return CallTotals(*map(add, self.numbers, other.numbers))
 
+    def minus(self, other: CallTotals) -> CallTotals:
+        """Return the difference of both."""
+        return CallTotals(*map(sub, self.numbers, other.numbers))
+
     @property
     def numbers(self) -> list[int]:
         """The numbers in the order of the fields."""
@@ -139,6 +143,18 @@ def add_call(
     """
     sums, call = prompt_sums(record, previous, window)
     return add_sums(rows, record, sums.plus(answer)), call.state_numbers
+
+
+def subtract_call(
+    rows: Sequence[Row],
+    record: CallRecord,
+    previous: PreviousCall,
+    window: int | None,
+    answer: CallTotals,
+) -> list[Row]:
+    """Return the rows without a call that `add_call` added with these values."""
+    sums, _ = prompt_sums(record, previous, window)
+    return add_sums(rows, record, CallTotals().minus(sums.plus(answer)))
 
 
 def answer_sums(
@@ -252,7 +268,11 @@ def add_sums(rows: Sequence[Row], record: CallRecord, sums: CallTotals) -> list[
     if key not in totals and len(totals) >= 2 * MAX_ROWS:
         key = next(iter(totals))
     totals[key] = totals[key].plus(sums) if key in totals else sums
-    return [[*key, *_without_last_zeros(total.numbers)] for key, total in totals.items()]
+    return [
+        [*key, *_without_last_zeros(total.numbers)]
+        for key, total in totals.items()
+        if total != CallTotals()
+    ]
 
 
 def total_of(rows: Iterable[Row]) -> CallTotals:

@@ -281,6 +281,14 @@ class BranchReplay:
             if (record := self.calls.get(message)) and record.usage is None
         ]
 
+    def calls_without_reply(self) -> list[int]:
+        """Return those of `calls_without_usage` of which no reply of the provider is known."""
+        return [
+            self.full_history.first_events[message]
+            for message in self.answer_positions
+            if (record := self.calls.get(message)) and record.usage is None and not record.status
+        ]
+
     def used_at(self, turn: int) -> list[int]:
         """Return the numbers of the results that a turn's message used, each once."""
         return sorted({use.result for use in self.uses_at(turn)})
