@@ -175,7 +175,7 @@ class Core(Connection):
                 "output": "plan",
                 "answer_before_commit": True,
                 "agent_defaults": True,
-                "one_conversation": session is None or None,
+                "one_conversation": True if session is None else None,
             }
             bypass = _to_list("bypass_tools", bypass_tools) or ()
             render = self._render_items(reader, body, key, fields, stop_at)

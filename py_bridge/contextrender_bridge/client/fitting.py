@@ -145,11 +145,12 @@ def apply_plan(
     extra_results = [r for r in plan.results_of(bypass) if not plan.shows_complete(r)]
     for result in extra_results:
         plan.show_result(result)
-    is_changed = reply["omitted"] or reply["dropped_turns"] or reply["truncated_messages"]
-    if (is_changed or substitutes) and has_references(body):
+    changes = (substitutes, reply["omitted"], reply["dropped_turns"], reply["truncated_messages"])
+    has_changes = any(changes)
+    if has_changes and has_references(body):
         # Items that refer to others of a stored answer are valid only together.
         return RenderedRequest(body, False, reply, REFERENCES, transcript, plan)
-    new_body = transcript.apply(plan) if is_changed or substitutes else body
+    new_body = transcript.apply(plan) if has_changes else body
     changed = new_body is not body and new_body != body
     unpaired_count = len(plan.shown_unpaired_results()) if changed else 0
     return RenderedRequest(

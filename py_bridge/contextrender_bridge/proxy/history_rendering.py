@@ -94,10 +94,12 @@ class Histories:
     ) -> ProxiedCall:
         """Find the session that an unnamed history continues, render the call, and return it.
 
-        Repeat it if another call has continued the session with another conversation meanwhile.
+        If another call has continued that session with another conversation meanwhile, do both
+        again. During a pause, do not search: `_render` then fails open.
         """
         find = partial(self.client.find_session, model=call.model, token=call.controls.token)
-        for _ in range(0 if self._pause.is_on else 2):
+        search_count = 0 if self._pause.is_on else 2
+        for _ in range(search_count):
             search = find(call.session, transcript.messages, history_key=history_key)
             name = await asyncio.wait_for(search, self.deadline)
             call = replace(call, session=name, is_named=False)
