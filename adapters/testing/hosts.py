@@ -15,8 +15,10 @@ from adapters.testing.scripted import Call, Say, Script, Step, restored
 from tests.support.scripted_model import Model
 
 BUDGET = 600
-EARLY = 2
 FIRST, SECOND = range(6), range(6, 9)
+"""The hosts that the first and the second question are about."""
+EARLY = 2
+"""The host that is restarted at the end, and that only an early finding names."""
 ANSWERS = ("The first six are fast.", "The others, too.")
 MARKS = [f"the next is host_{number + 1}_X" for number in range(SECOND.stop)]
 """The texts that only one host's finding has, by host."""
@@ -81,10 +83,10 @@ def run_example(name: str, model: Model, environment: Mapping[str, str]) -> Scri
 
 
 def check(script: Script) -> None:
-    """Check that each prompt had the newest finding, no prompt had all, and one was restored."""
+    """Check that each prompt had the newest finding, none had all, and `EARLY` was restored."""
     marks_by_request = script.marks_in_requests(MARKS)
     assert len(marks_by_request) == len(script.steps)
-    newest = -1
+    newest = -1  # the host of the newest finding
     for step, marks in zip([None, *script.steps], marks_by_request, strict=False):
         if isinstance(step, Call) and step.name == "look":
             newest += 1
