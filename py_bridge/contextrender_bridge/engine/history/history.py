@@ -225,9 +225,10 @@ class History:
         ]
 
     def edits_since(self, result: int, messages: int) -> list[FileEdit]:
-        """Return the edits of a result's file after the result's call, among the first `messages`.
+        """Return the edits of a result's file after the result's call.
 
-        Return an empty list if the path of the file is not known.
+        Only the first `messages` messages are searched. Return an empty list if the path of the
+        file is not known.
         """
         if not self.files.has_path(result):
             return []

@@ -145,8 +145,8 @@ class Selection:
     The parts of the prompt:
 
     - `text` has the texts of messages.
-    - `complete` has the results that are shown complete, by number; `excerpts` has the substitutes
-      of others. Results in neither are omitted.
+    - `complete` has the numbers of results that are shown complete, and `excerpts` the substitutes
+      of other results. All other results are omitted.
     - `restored` has the texts of other results that are shown again after a complete result, by the
       number of the complete result. `arguments` has the cut arguments of calls, by the calls'
       results.

@@ -42,15 +42,17 @@ def cut_call(name: str, arguments: str, limit: int, counter: TokenCounter) -> Su
 
 
 def with_arguments(call: Json, arguments: str) -> Json:
-    """Return the call with these arguments instead of its own.
+    """Return the call with `arguments` instead of its own arguments.
 
-    If the call has its arguments as an object, and not as text, parse them.
+    If the call's own arguments are no text but an object, parse `arguments`.
     """
-    body = "custom" if call.get("type") == "custom" else "function"
-    key = "input" if body == "custom" else "arguments"
-    is_object = isinstance(call[body].get(key), dict | list)
+    body_key, argument_key = "function", "arguments"
+    if call.get("type") == "custom":
+        body_key, argument_key = "custom", "input"
+    body = call[body_key]
+    is_object = isinstance(body.get(argument_key), dict | list)
     value = json.loads(arguments) if is_object else arguments
-    return {**call, body: {**call[body], key: value}}
+    return {**call, body_key: {**body, argument_key: value}}
 
 
 def _largest_fitting(
