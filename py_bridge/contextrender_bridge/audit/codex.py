@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.run_reader import RecordedRun, items, mapping, second_of
@@ -169,6 +170,7 @@ class _RolloutReader:
         self._copied_records = 0
         self._has_usage_records = False
         self._seen_figures: set[str] = set()
+        # The session's usage in the last record that has it.
         self._session_usage: Mapping[str, object] = {}
         # The items of the current call, by their type.
         self._tool_items: Counter[str] = Counter()
@@ -234,10 +236,9 @@ class _RolloutReader:
         If the record does not name its model and service tier, the current ones are used.
         """
         info = mapping(payload.get("info")) or payload
-        session_usage = mapping(info.get("total_token_usage"))
-        own_usage = {} if session_usage else info
-        call_usage = mapping(info.get("last_token_usage") or info.get("usage") or own_usage)
-        figures = f"{sorted(session_usage.items())} {sorted(call_usage.items())}"
+        session_usage, call_usage = _usage_fields(info)
+        id = str(payload.get("response_id") or info.get("response_id") or "")
+        figures = f"{id} {sorted(session_usage.items())} {sorted(call_usage.items())}"
         call_usage = call_usage or self._added_usage(session_usage)
         usage = usage_of(str(info.get("model") or self._model), call_usage)
         if usage is not None:
@@ -245,20 +246,29 @@ class _RolloutReader:
             rate_fields = {"service_tier": tier, TOOL_ITEMS: dict(self._tool_items)}
             usage = replace(usage, model=add_rates(usage.model, usage.prompt, rate_fields))
         self._session_usage = session_usage or self._session_usage
-        id = str(payload.get("response_id") or info.get("response_id") or "")
         self._tool_items.clear()
-        return CallCount(self._run, usage, f"{id} {figures}", time)
+        return CallCount(self._run, usage, figures, time)
 
     def _added_usage(self, session_usage: Mapping[str, object]) -> dict[str, int]:
-        """Return what a call added to the `session_usage`, which early releases alone record.
+        """Return the usage that a call added to the session's usage.
 
-        It is the whole usage if a count is smaller than before, because the session began anew.
+        Early releases record only the session's usage. If a count is smaller than before, the
+        session began anew, and its whole usage is returned.
         """
         counts = {name: count_of(value) or 0 for name, value in session_usage.items()}
         before = {name: count_of(self._session_usage.get(name)) or 0 for name in counts}
         if any(counts[name] < before[name] for name in counts):
             return counts
         return {name: counts[name] - before[name] for name in counts}
+
+
+def _usage_fields(info: Mapping[str, object]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return the usage of the session and of the call, as far as a record has them."""
+    session_usage = mapping(info.get("total_token_usage"))
+    call_usage = info.get("last_token_usage") or info.get("usage")
+    if not call_usage and not session_usage:
+        call_usage = info  # the counts are in the record itself
+    return session_usage, mapping(call_usage)
 
 
 def _add_compacted(run: RecordedRun, payload: Json, time: float) -> None:

@@ -64,7 +64,7 @@ def open_store(path: Path) -> sqlite3.Connection:
 
 
 def to_utf8(raw: bytes) -> bytes:
-    """Return the contents of a text file in UTF-8. A byte order mark says that it is UTF-16."""
+    """Return the contents of a text file in UTF-8, even if it is UTF-16 with a byte order mark."""
     if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return raw.decode("utf-16", "replace").encode()
     return raw
@@ -77,11 +77,9 @@ def lines_in(path: Path) -> Iterator[bytes]:
     """
     with path.open("rb") as raw:
         if path.suffix != ".zst":
-            if (start := raw.read(2)) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-                yield from to_utf8(start + raw.read()).splitlines()
-                return
+            has_utf16_mark = raw.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
             raw.seek(0)
-            yield from raw
+            yield from to_utf8(raw.read()).splitlines() if has_utf16_mark else raw
             return
         import zstandard
 
