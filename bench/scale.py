@@ -96,54 +96,70 @@ def measure_many(sessions: int) -> dict[str, Any]:
 
 
 def _measure_many(service: Any, data: Path, sessions: int) -> dict[str, Any]:
-    from contextrender_bridge.sessions.caches import REPLAYS, WORKING_SET
-
-    def call(walker: str, root: str, **fields: Any) -> float:
-        """Return the processor seconds of a call."""
-        started = time.thread_time()
-        service.runtime.call(walker, lambda: json.loads(json.dumps(fields)), root)
-        return time.thread_time() - started
-
-    def disk() -> int:
-        """Return the bytes of the database's file, without free pages."""
-        service.runtime.store.reclaim()
-        return (data / "store.db").stat().st_size
-
     accounts = service.accounts
     tokens = (accounts.token(accounts.add(f"user-{number}")) for number in range(USERS))
     roots = [str(accounts.caller(token).root) for token in tokens]
-    runs = [Sample(seed).run(RESULTS) for seed in range(8)]
-    disk_before = disk()
+    disk_before = disk_bytes(service, data)
+    bytes_per_session = record_sessions(service, roots, sessions)
+    disk_size = disk_bytes(service, data) - disk_before
+    list_seconds, open_seconds = read_sessions(service, roots, min(20, sessions))
+    return {
+        "sessions": sessions,
+        "list_ms": list_seconds * 1000,
+        "open_ms": open_seconds * 1000,
+        "live_kb": bytes_per_session / 1024,
+        "disk_kb_a_session": disk_size / sessions / 1024,
+        "bytes_a_result": disk_size / sessions / RESULTS,
+    }
 
-    # The first sessions all stay in memory, so that the bytes of each can be measured.
-    measured_in_memory = min(sessions, 200)
+
+def disk_bytes(service: Any, data: Path) -> int:
+    """Return the bytes of the database's file, without free pages."""
+    service.runtime.store.reclaim()
+    return (data / "store.db").stat().st_size
+
+
+def call(service: Any, walker: str, root: str, **fields: Any) -> float:
+    """Call a walker and return the processor seconds of the call."""
+    started = time.thread_time()
+    service.runtime.call(walker, lambda: json.loads(json.dumps(fields)), root)
+    return time.thread_time() - started
+
+
+def record_sessions(service: Any, roots: list[str], sessions: int) -> float:
+    """Record sessions, and return the bytes of memory that each of the first ones takes.
+
+    The first sessions all stay in memory, so that they can be measured.
+    """
+    from contextrender_bridge.sessions.caches import REPLAYS, WORKING_SET
+
+    runs = [Sample(seed).run(RESULTS) for seed in range(8)]
+    measured_sessions, bytes_per_session = min(sessions, 200), 0.0
     REPLAYS.limit, WORKING_SET.limit = 0, 2**40
     WORKING_SET.clear()
     with show_progress("Recording sessions", sessions) as advance:
         for number in range(sessions):
             root, run = roots[number % USERS], runs[number % len(runs)]
-            call("sync", root, session=f"run-{number}", messages=run)
+            call(service, "sync", root, session=f"run-{number}", messages=run)
             advance(1)
-            if number == measured_in_memory - 1:
-                bytes_per_session = WORKING_SET.nbytes / measured_in_memory
+            if number == measured_sessions - 1:
+                bytes_per_session = WORKING_SET.nbytes / measured_sessions
                 WORKING_SET.limit = 64 * 2**20
-    disk_bytes = disk() - disk_before
+    return bytes_per_session
+
+
+def read_sessions(service: Any, roots: list[str], count: int) -> tuple[float, float]:
+    """Return the median seconds to list a user's sessions, and to open one, with empty caches."""
+    from contextrender_bridge.sessions.caches import WORKING_SET
 
     list_seconds, open_seconds = [], []
-    for number in range(min(20, sessions)):
+    for number in range(count):
         root = roots[number % USERS]
         WORKING_SET.clear()
-        list_seconds.append(call("list_sessions", root))
+        list_seconds.append(call(service, "list_sessions", root))
         WORKING_SET.clear()
-        open_seconds.append(call("inspect_session", root, session=f"run-{number}"))
-    return {
-        "sessions": sessions,
-        "list_ms": statistics.median(list_seconds) * 1000,
-        "open_ms": statistics.median(open_seconds) * 1000,
-        "live_kb": bytes_per_session / 1024,
-        "disk_kb_a_session": disk_bytes / sessions / 1024,
-        "bytes_a_result": disk_bytes / sessions / RESULTS,
-    }
+        open_seconds.append(call(service, "inspect_session", root, session=f"run-{number}"))
+    return statistics.median(list_seconds), statistics.median(open_seconds)
 
 
 def numbers(text: str) -> list[int]:

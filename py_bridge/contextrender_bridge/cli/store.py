@@ -13,6 +13,9 @@ from contextrender_bridge.base.paths import app_dir, data_dir, make_data_private
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.printing import add_json, print_json
 
+DAMAGED_FILE = "damaged file"
+"""The kind of the findings on the database's file as a whole."""
+
 
 class Backup:
     """Back up the store into a new folder, even while it is in use."""
@@ -125,41 +128,45 @@ class Check:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Print the findings. Return 1 if one of them was not repaired, otherwise 0.
-
-        With `--repair`, repair the findings after all are found, unless the database's file is
-        damaged.
-        """
-        from contextrender_bridge.runtime.archetypes import read_problem
-        from contextrender_bridge.server.runtime import load_app
-        from contextrender_bridge.sessions.check import check_store
-        from contextrender_bridge.sessions.findings import repair
-        from contextrender_bridge.store.opening import open_store
-
-        load_app(app_dir())
-        with closing(open_store(args.data or data_dir())) as store:
-            # A repair changes rows that the check reads, so find everything first.
-            store_findings = list(check_store(store, read_problem))
-            # A write into a damaged file could damage more of it.
-            is_file_intact = not any(finding.kind == "damaged file" for finding in store_findings)
-            can_repair = args.repair and is_file_intact
-            findings = [
-                {
-                    "kind": finding.kind,
-                    "session": finding.session,
-                    "user": str(finding.owner),
-                    "message": finding.message,
-                    "repaired": can_repair and repair(store, finding),
-                }
-                for finding in store_findings
-            ]
+        """Print the findings. Return 1 if one of them was not repaired, otherwise 0."""
+        findings = _check_store(args.data or data_dir(), repairs=args.repair)
         if args.json:
             print_json({"ok": not findings, "findings": findings})
         else:
             _print_findings(findings)
-            if not is_file_intact:
+            if any(finding["kind"] == DAMAGED_FILE for finding in findings):
                 print("The database's file is damaged. Restore a backup; --repair changes nothing.")
         return 0 if all(finding["repaired"] for finding in findings) else 1
+
+
+def _check_store(data: Path, *, repairs: bool) -> list[dict[str, Any]]:
+    """Return the findings of a check of all rows, as plain values.
+
+    With `repairs`, repair the findings, unless the database's file is damaged.
+    """
+    from contextrender_bridge.runtime.archetypes import read_problem
+    from contextrender_bridge.server.runtime import load_app
+    from contextrender_bridge.sessions.check import check_store
+    from contextrender_bridge.sessions.findings import repair
+    from contextrender_bridge.store.opening import open_store
+
+    load_app(app_dir())
+    with closing(open_store(data)) as store:
+        # A repair changes rows that the check reads, so find everything first.
+        findings = list(check_store(store, read_problem))
+        # A write into a damaged file could damage more of it.
+        is_file_intact = not any(finding.kind == DAMAGED_FILE for finding in findings)
+        can_repair = repairs and is_file_intact
+        return [
+            {
+                "kind": finding.kind,
+                "session": finding.session,
+                "user": str(finding.owner),
+                "message": finding.message,
+                "repaired": can_repair and repair(store, finding),
+            }
+            for finding in findings
+        ]
 
 
 def _add_data(parser: argparse.ArgumentParser) -> None:

@@ -165,10 +165,8 @@ class _CompactedHistory:
     def _loss(self, event: RecallEvent, missing_values: frozenset[str], position: int) -> Loss:
         """Return the loss at the answer that is at `position` in `after`.
 
-        If an earlier result in `after` has a missing value, the agent read the value again. Then
-        the loss is at the turn that called for this result, and has the result's tokens and cost.
+        If an earlier result in `after` has a missing value, the agent read the value again.
         """
-        compaction = self._compaction
         loss = Loss(
             turn=self._turn_of(self._before_count + position),
             kind=USED_VALUE,
@@ -177,15 +175,21 @@ class _CompactedHistory:
             read_turn=self._calling_turn(event.position),
             dropped_turn=self._turn_counts[self._before_count],
         )
-        repeated_result = _repeated_result(compaction.after[:position], missing_values)
-        if repeated_result is None:
-            return loss
-        call = self._calls.get(self._before_count + repeated_result)
+        result = _repeated_result(self._compaction.after[:position], missing_values)
+        return loss if result is None else self._with_repeated_result(loss, result)
+
+    def _with_repeated_result(self, loss: Loss, result: int) -> Loss:
+        """Return a loss whose value the agent read again, in the result at this position of `after`.
+
+        The loss is at the turn that called for the result, and has the tokens and the cost of the
+        result and its call.
+        """
+        compaction = self._compaction
+        call = self._calls.get(self._before_count + result)
         counter = counter_for(compaction.model or None)
+        tokens = counter.message(compaction.after[result]) + (counter.call(call) if call else 0)
         price = Prices.of().of_model(compaction.model)
-        tokens = counter.message(compaction.after[repeated_result])
-        tokens += counter.call(call) if call else 0
-        repeated_turn = self._calling_turn(self._before_count + repeated_result)
+        repeated_turn = self._calling_turn(self._before_count + result)
         return replace(
             loss,
             turn=repeated_turn,

@@ -23,6 +23,7 @@ from contextrender_bridge.evaluation.scores import (
     PromptCallback,
     RunScore,
     Scorer,
+    Turn,
     score_of,
     turns_of,
 )
@@ -56,10 +57,7 @@ def replay_run(
         history.extend(run.messages[new_messages], counter, run.times[new_messages])
         recording_seconds += time.perf_counter() - start
         for scorer, render in zip(scorers, renderers, strict=True):
-            let_requests_run()  # a worker process counts its progress by these calls
-            # No times, because the shared history has them already.
-            prompt = render(run.messages[: turn.position], ())
-            scorer.add(turn, prompt)
+            prompt = _score_prompt(run, turn, render, scorer)
             if on_prompt is not None:
                 on_prompt(scorer.score.case, turn, prompt)
     score = score_of(run, [scorer.score for scorer in scorers], prompts)
@@ -69,6 +67,14 @@ def replay_run(
             case_score.loop = replay_in_closed_loop(run, render, prompts)
     score.recording, score.embedding = recording_seconds, timed_embedder.seconds
     return score
+
+
+def _score_prompt(run: Run, turn: Turn, render: "Renderer", scorer: Scorer) -> Prompt:
+    """Render the prompt of a turn, whose messages are recorded already, and score it."""
+    let_requests_run()  # a worker process counts its progress by these calls
+    prompt = render(run.messages[: turn.position], times=())
+    scorer.add(turn, prompt)
+    return prompt
 
 
 class Renderer:

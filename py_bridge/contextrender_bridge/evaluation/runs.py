@@ -134,23 +134,8 @@ class _Line(BaseModel, strict=True):
 
 
 def _run_of_line(line: bytes) -> Run:
-    """Return the run in a line of a file.
-
-    Raise `_InvalidRun` if it is not JSON, or if a field, a message or the order of `times` is bad.
-    """
-    try:
-        fields = _Line.model_validate(json.loads(line))
-        check_messages(fields.messages, 0)
-    except UnicodeDecodeError:
-        raise _InvalidRun("it is not UTF-8") from None
-    except ValidationError as error:
-        first_error = error.errors()[0]
-        words = ["a run:", *map(str, first_error["loc"]), first_error["msg"]]
-        raise _InvalidRun(" ".join(words)) from None
-    except InvalidRequest as problem:
-        raise _InvalidRun(problem.message) from None
-    except (ValueError, RecursionError) as error:
-        raise _InvalidRun(f"it is not JSON ({error})") from None
+    """Return the run in a line of a file. Raise `_InvalidRun` if the line is no valid run."""
+    fields = _fields_of_line(line)
     times = fields.times or []
     are_valid = len(times) == len(fields.messages) and sorted(times) == times
     if times and not are_valid:
@@ -165,6 +150,24 @@ def _run_of_line(line: bytes) -> Run:
         times=times,
         continues=fields.continues or "",
     )
+
+
+def _fields_of_line(line: bytes) -> _Line:
+    """Return the fields of a line, with valid messages. Raise `_InvalidRun` with a reason."""
+    try:
+        fields = _Line.model_validate(json.loads(line))
+        check_messages(fields.messages, 0)
+    except UnicodeDecodeError:
+        raise _InvalidRun("it is not UTF-8") from None
+    except ValidationError as error:
+        first_error = error.errors()[0]
+        words = ["a run:", *map(str, first_error["loc"]), first_error["msg"]]
+        raise _InvalidRun(" ".join(words)) from None
+    except InvalidRequest as problem:
+        raise _InvalidRun(problem.message) from None
+    except (ValueError, RecursionError) as error:
+        raise _InvalidRun(f"it is not JSON ({error})") from None
+    return fields
 
 
 @dataclass(frozen=True, slots=True)

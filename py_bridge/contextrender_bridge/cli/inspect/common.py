@@ -95,7 +95,7 @@ class ServiceClient:
         return result | {"next": None}
 
     def totals(self, session: str, branch: int | None = None) -> Json:
-        """Return the totals of a session's answered calls, and `calls`, how many were recorded.
+        """Return the totals of a session's answered calls. `calls` counts the recorded calls.
 
         A long session needs several equal requests. With each, the service computes more of the
         totals, until its reply is `complete` (docs/api.md, `savings`).
