@@ -179,7 +179,7 @@ class _CompactedHistory:
         return loss if result is None else self._with_repeated_result(loss, result)
 
     def _with_repeated_result(self, loss: Loss, result: int) -> Loss:
-        """Return a loss whose value the agent read again, in the result at this position of `after`.
+        """Return a loss whose value the agent read again: in the result at a position of `after`.
 
         The loss is at the turn that called for the result, and has the tokens and the cost of the
         result and its call.
