@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the walker, or print the session's graph."""
+    """Run the walker, print the session's graph, or run a command of `jac`."""
     if args.action in ("enter", "db"):
         return _run_jac(args.action, args.command)
     with _as_user(args.user, args.data):

@@ -138,10 +138,12 @@ class ProxyListener:
     async def _forward(self, proxy: Proxy, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward a request to a provider's proxy. The body of a model call is read first.
 
-        The bodies that the proxy reads, of model calls and of its own endpoints, are limited.
+        The bodies of model calls and of the proxy's own endpoints are limited. Other bodies are
+        forwarded as they come, because the proxy does not read them.
         """
         is_model_call = scope["method"] == "POST" and scope["path"].endswith(MODEL_CALLS)
-        if not is_model_call and not Target.of(_raw_path(scope)).compresses:
+        is_read_here = is_model_call or Target.of(_raw_path(scope)).compresses
+        if not is_read_here:
             await proxy(scope, receive, send)
             return
         with self._bodies.reading(scope, receive) as limited_receive:
