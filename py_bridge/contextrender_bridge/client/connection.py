@@ -180,7 +180,7 @@ class Connection:
                 return (yield from self._report(f"/walker/{walker}", set_fields, token, stop_at))
             except (Unreachable, ServerError) as error:
                 if isinstance(error, Unreachable) and self._has_moved():
-                    continue
+                    continue  # Try again at the new address, without a pause.
                 is_late = time.monotonic() + pause > stop_at
                 if is_late or not retries_left or error.status not in TEMPORARY:
                     raise

@@ -69,21 +69,19 @@ def _rendering_headers(call: ProxiedCall, fit: RenderedRequest, reply: RenderVie
     The service counts no tokens of results that the proxy adds beyond the budget. If there are any,
     the headers with the tokens are left out.
     """
-    is_unchanged = call.controls.mode == "render" and not fit.changed
-    cannot_render = call.controls.full_reason == REFERENCES
-    omitted = fit.plan.omitted_results() if fit.plan else []
-    omitted_count = 0 if is_unchanged or cannot_render else len(omitted)
-    headers = [own_header("omitted", omitted_count)]
+    # Either rendering changed nothing, or the request cannot be changed, because it refers to items
+    # of the provider. In any other case report what rendering did or, for a full history that is
+    # sent instead, would have done.
+    rendering_changed_nothing = call.controls.mode == "render" and not fit.changed
+    is_unchanged = rendering_changed_nothing or call.controls.full_reason == REFERENCES
+    omitted = fit.plan.omitted_results() if fit.plan and not is_unchanged else []
+    headers = [own_header("omitted", len(omitted))]
     if displays := Counter(result["display"] for result in reply.get("pinned", ())):
         counts = ", ".join(f"{count} {display}" for display, count in displays.items())
         headers.append(own_header("pinned", counts))
     if not fit.results_beyond_budget:
-        # If rendering changed nothing, or cannot change the request because it refers to items of
-        # the provider, report equal counts. In any other case `tokens_after` is the prompt that
-        # rendering made or, for a full history that was sent instead, would have made.
-        before = after = reply["tokens_before"]
-        if not (is_unchanged or cannot_render):
-            after = reply["tokens_after"]
+        before = reply["tokens_before"]
+        after = before if is_unchanged else reply["tokens_after"]
         headers += [own_header("tokens-before", before), own_header("tokens-after", after)]
     if added := added_by(declared_by(call)):
         headers.append(own_header("tokens-added", added))
