@@ -39,6 +39,9 @@ STEPS = st.lists(
         st.tuples(st.just("switch"), NUMBERS),
         st.tuples(st.just("share"), NUMBERS),
         st.tuples(st.just("delete"), NUMBERS),
+        st.tuples(st.just("retry"), NUMBERS),
+        st.tuples(st.just("compact"), NUMBERS),
+        st.tuples(st.just("move"), NUMBERS),
     ),
     min_size=6,
     max_size=24,
@@ -61,6 +64,7 @@ class Agent:
         self.line: list[Json] = agent_run(3, lines=3)
         self.lines: list[list[Json]] = [self.line]
         self.made = 0
+        self.last_request: Json = {}
 
     @property
     def api(self) -> Api:
@@ -76,10 +80,9 @@ class Agent:
         fields: Json = {"policy": POLICIES[number % 4], "budget": (80, 200, 2_000)[number % 3]}
         if number > 6:
             fields["usage"] = {"messages": max(len(self.line) - 2, 1), **USAGE}
-        delivery, client = DELIVERIES[number % 5], f"agent-{number % 2}"
-        self.api(
-            "render", session="s", messages=self.line, delivery=delivery, client=client, **fields
-        )
+        fields |= {"delivery": DELIVERIES[number % 5], "client": f"agent-{number % 2}"}
+        self.last_request = {"session": "s", "messages": self.line, **fields}
+        self.api("render", **self.last_request)
 
     def answer(self, number: int) -> None:
         name = f"made_{self.made}"
@@ -109,6 +112,24 @@ class Agent:
     def switch(self, number: int) -> None:
         WORKING_SET.clear()
         self.at = (self.at + 1) % len(self.servers)
+
+    def retry(self, number: int) -> None:
+        """Send the last call again, also to another server, as if its answer had been lost."""
+        if self.last_request:
+            self.servers[number % len(self.servers)]("render", **self.last_request)
+
+    def compact(self, number: int) -> None:
+        """Compact the history. The agent may then continue with the text, or with its history."""
+        reply = self.api("compact", session="s", messages=self.line, tokens=2_000)
+        if number % 2:
+            self.line = [self.line[0], user(reply["text"]), user(f"Continue {self.made}.")]
+
+    def move(self, number: int) -> None:
+        """Export the session, delete it and import it again."""
+        export = self.api.post("export_session", session="s")
+        if export.status_code == 200:
+            self.api("delete_session", session="s")
+            self.api("import_session", data=export.json()["reports"][0])
 
     def share(self, number: int) -> None:
         self.api.post("share_session", session="s")

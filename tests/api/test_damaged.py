@@ -345,6 +345,27 @@ def test_only_one_request_sets_a_damaged_session_aside(alice: User, kind: str) -
     assert alice.api("sync", session="s", messages=RUN)["recorded"] == 0
 
 
+def test_interrupted_move_of_a_session_changes_nothing(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record_session(alice)
+    delete_result(alice, 3)
+    before, owner = rows_of(alice), UUID(alice.root)
+    with closing(open_store(alice.data)) as store:
+        run_all = store.run
+
+        def run_and_fail(cursor: Any, *statements: Any) -> list[int]:
+            counts = run_all(cursor, *statements)
+            if len(statements) > 1:  # the move itself
+                raise OSError("the process ends")
+            return counts
+
+        monkeypatch.setattr(store, "run", run_and_fail)
+        with pytest.raises(OSError):
+            set_aside(store, owner, "s", "", store.revision_of(owner, session_id_of(owner, "s")))
+    assert rows_of(alice) == before
+
+
 def test_share_link_opens_the_session_recorded_again(alice: User, service: Service) -> None:
     record_session(alice)
     visitor = open_link(service, alice.api("share_session", session="s"))

@@ -62,6 +62,8 @@ def requests(draw: st.DrawFn) -> list[tuple[str, Json]]:
                 sent_requests.append(("render", {"policy": policy, "model": "gpt-5.1", **fields}))
             else:
                 sent_requests.append(("sync", fields))
+            if not draw(st.integers(0, 5)):
+                sent_requests.append(("compact", {"messages": line[:stop], "tokens": 2_000}))
             if not draw(st.integers(0, 3)):
                 usage: Json = {"messages": draw(st.integers(1, stop)), **USAGE}
                 usage["delivery"] = draw(st.sampled_from(["rendered", "full"]))
