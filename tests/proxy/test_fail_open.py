@@ -31,6 +31,15 @@ def wrong_service(reply: Reply) -> Model:
     return model
 
 
+def test_history_with_too_many_messages_is_forwarded_unchanged(setup: Setup) -> None:
+    messages = [{"role": "user", "content": f"{number}"} for number in range(20_001)]
+    setup.model.script = [json_reply(chat("hello"))]
+    body = {"model": "m", "messages": messages}
+    response = setup.post("/v1/chat/completions", body, **{"x-contextrender-budget": "600"})
+    assert response.headers["x-contextrender-fail-open"] == "too_many_messages"
+    assert setup.model.asked[-1].json == body
+
+
 def check_forwarded_unchanged(setup: Setup, reason: str, **headers: str) -> None:
     setup.model.script = [json_reply(chat("hello"))]
     kind = {"content-type": "application/json", **headers}

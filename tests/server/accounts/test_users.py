@@ -152,6 +152,18 @@ def log_in(service: Server, name: str, password: str, address: str) -> httpx.Res
         return client.post(service.url + "/user/login", json=form)
 
 
+def test_tokens_are_valid_for_their_days(service: Server) -> None:
+    form = "frank", "the password of frank"
+    added = user(service, "add", form[0], "--password-stdin", input=f"{form[1]}\n")
+    short = user(service, "token", form[0], "--days", "3")
+    login = log_in(service, *form, "127.0.0.60").json()["token"]
+    days = []
+    for token in (added, short, login):
+        claims = jwt.decode(token, options={"verify_signature": False})
+        days.append((claims["exp"] - claims["iat"]) / 86400)
+    assert days == [30, 3, 1]
+
+
 def test_failed_logins_are_limited_per_name_and_per_address(service: Server) -> None:
     def statuses(*attempts: tuple[str, str]) -> list[int]:
         return [log_in(service, name, "x", address).status_code for name, address in attempts]

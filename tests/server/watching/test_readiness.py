@@ -242,6 +242,8 @@ def test_failed_embedding_is_reported_and_leaves_the_server_ready(tmp_path: Path
         assert ready(server.url).json()["embedder_fails"] is False
         with server.api() as api:
             api("render", session="s", messages=agent_run(20, lines=5), budget=300)
+            results = api("explain", session="s")["results"]
+            assert {result["relevance"] for result in results} == {0.0}
         assert double.requests
         response = ready(server.url)
         assert (response.status_code, response.json()["embedder_fails"]) == (200, True)
