@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate
@@ -48,11 +48,18 @@ class CostCurve:
     misses: int
 
 
-def cost_curve(calls: Sequence[ReplayedCall], prices: Prices, model: str = "") -> CostCurve:
+def cost_curve(
+    calls: Sequence[ReplayedCall],
+    prices: Prices,
+    model: str = "",
+    recall_results: Callable[[int], Sequence[int]] = lambda turn: (),
+) -> CostCurve:
     """Return the sums and the costs of a run's first calls, which are given in order.
 
-    `model` is used for calls that do not name one.
+    `model` is used for calls that do not name one. `recall_results` returns the results that the
+    answer of a turn repeats (docs/method.md, Measures).
     """
+    recalled = [(call, result) for call in calls for result in recall_results(call.turn)]
     models = [call.model or model for call in calls]
     price_by_model = {name: prices.of_model(name) for name in set(models)}
     price_sources = {name: prices.price_source_of(name) for name in price_by_model}
@@ -69,8 +76,8 @@ def cost_curve(calls: Sequence[ReplayedCall], prices: Prices, model: str = "") -
         usage=reduce(Usage.plus, (call.usage for call in calls), NOTHING_USED),
         full_usage=reduce(Usage.plus, full_usages, NOTHING_USED),
         full_prompts=[full_usage.prompt for full_usage in full_usages],
-        recall_events=sum(len(call.recall_results) for call in calls),
-        recall_events_complete=sum(call.recall_results_complete for call in calls),
+        recall_events=len(recalled),
+        recall_events_complete=sum(call.has_complete(result) for call, result in recalled),
         cost=list(accumulate(costs)),
         full_cost=list(accumulate(full_costs)),
         calls_without_price=sum(price_by_model[name] is None for name in models),

@@ -120,7 +120,6 @@ def recorded_call(branch: BranchReplay, turn: int, record: CallRecord) -> Replay
     messages = branch.messages_before(turn)
     assert messages is not None
     complete, partial = branch.shown_at(messages)
-    recall_results = branch.recall_results_at(turn)  # those that the answer repeats
     output = branch.output_of(turn)
     previous_full = branch.total_before(turn - 1)  # all of it would be read from the cache
     return ReplayedCall(
@@ -133,8 +132,6 @@ def recorded_call(branch: BranchReplay, turn: int, record: CallRecord) -> Replay
         text_tokens=record.text_tokens,
         complete=to_runs(complete),
         partial=to_runs(partial),
-        recall_results=recall_results,
-        recall_results_complete=sum(result in complete for result in recall_results),
         missing_results=branch.missing_results.get(messages, ()),
         usage=Usage.of_prompt(record.prompt, record.shared_tokens, output, record.embedded_tokens),
         full_usage=Usage.of_prompt(record.full, previous_full, output),

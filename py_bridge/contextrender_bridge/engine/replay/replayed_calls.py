@@ -35,8 +35,6 @@ class ReplayedCall:
       are the budgeted tokens of the prompt's texts.
     - `complete` and `partial` have the results that the prompt shows complete and in part, as runs
       of numbers: first, length, first, length. Restored results are partial.
-    - `recall_results` has the results that the answer repeats (docs/method.md, Measures).
-      `recall_results_complete` counts those of these results that were complete in the prompt.
     - `missing_results` has the results that the answer used and the prompt did not show.
     - `usage` is the call's usage. `full_usage` is the usage of the same call with full history.
     - `budget` is the budget of this call in tokens. `follows_miss` is true if the turn before had a
@@ -53,8 +51,6 @@ class ReplayedCall:
     text_tokens: int
     complete: tuple[int, ...]
     partial: tuple[int, ...]
-    recall_results: tuple[int, ...]
-    recall_results_complete: int
     missing_results: tuple[MissingResult, ...]
     usage: Usage
     full_usage: Usage
@@ -62,6 +58,11 @@ class ReplayedCall:
     follows_miss: bool = False
     model: str = ""
     uses: int = 0
+
+    def has_complete(self, result: int) -> bool:
+        """Return whether the prompt shows a result complete."""
+        runs = zip(self.complete[::2], self.complete[1::2], strict=True)
+        return any(first <= result < first + length for first, length in runs)
 
     @property
     def misses(self) -> int:
@@ -237,8 +238,6 @@ def replayed_call(
     answer, the fields on the answer are 0 or empty.
     """
     selection, history = rendered.selection, rendered.view.history
-    complete = set(selection.complete)
-    recall_results = branch.recall_results_at(turn)  # those that the answer repeats
     record = branch.record_at(turn)
     return ReplayedCall(
         turn=turn,
@@ -250,8 +249,6 @@ def replayed_call(
         text_tokens=rendered.text_tokens,
         complete=to_runs(selection.complete),
         partial=to_runs(selection.partial),
-        recall_results=recall_results,
-        recall_results_complete=sum(result in complete for result in recall_results),
         missing_results=missing_in(branch, rendered, turn),
         usage=usage,
         full_usage=full_usage,
