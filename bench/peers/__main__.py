@@ -47,7 +47,7 @@ NOTES = (
 )
 
 
-def main() -> int:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="bench.peers", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
@@ -70,7 +70,11 @@ def main() -> int:
         help="a function that shortens messages; may be repeated",
     )
     parser.add_argument("--only", action="append", metavar="NAME", help="only these peers")
-    args = parser.parse_args()
+    return parser
+
+
+def main() -> int:
+    args = _parser().parse_args()
     peers = [peer for peer in PEERS if args.only is None or peer.name in args.only]
     peers += map(function_peer, args.function)
     out = console()

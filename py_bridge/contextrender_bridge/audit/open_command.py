@@ -58,18 +58,13 @@ def run(args: argparse.Namespace) -> int:
         )
     opened_sessions = [OpenedSession(runs) for runs in sessions]
     if args.json:
-        return print_json(
-            {
-                "sessions": [session.to_json() for session in opened_sessions],
-                "unreadable": audit_input.unreadable,
-            }
-        )
+        rows = [session.to_json() for session in opened_sessions]
+        return print_json({"sessions": rows, "unreadable": audit_input.unreadable})
+    is_alone = len(opened_sessions) == 1
+    lines = [line for session in opened_sessions for line in session.lines(is_alone=is_alone)]
     out = Console(highlight=False)
-    for session in opened_sessions:
-        for line in session.lines(is_alone=len(opened_sessions) == 1):
-            out.print(line, soft_wrap=True, markup=False)
-    for sentence in audit_input.sentences:
-        out.print(sentence, soft_wrap=True, markup=False)
+    for line in [*lines, *audit_input.sentences]:
+        out.print(line, soft_wrap=True, markup=False)
     return 0
 
 

@@ -52,16 +52,22 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         dollars = _dollars_per_million(price) if price else None
         print_json({"model": args.model, "dollars_for_a_million": dollars, "source": source})
-    elif price is None:
-        print(f"{args.model}: no price is known. {_price_hint(args.model)}")
     else:
-        print(f"{args.model}: {source}")
-        print(_price_line(price))
-        if is_change:
-            print("A running service uses it after its next start.")
-        elif source != "your own":
-            print(_price_hint(args.model))
+        _print_price(args.model, price, source, is_change=is_change)
     return 0 if price or args.unset else 1
+
+
+def _print_price(model: str, price: Price | None, source: str, *, is_change: bool) -> None:
+    """Print a model's price and its source. After a change, print when a service uses it."""
+    if price is None:
+        print(f"{model}: no price is known. {_price_hint(model)}")
+        return
+    print(f"{model}: {source}")
+    print(_price_line(price))
+    if is_change:
+        print("A running service uses it after its next start.")
+    elif source != "your own":
+        print(_price_hint(model))
 
 
 def _set_price(model: str, numbers: str | None) -> None:
