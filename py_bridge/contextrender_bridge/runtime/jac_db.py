@@ -95,7 +95,8 @@ class OperatorMemory(PersistentMemory):
 
     def find(self, ids: Any, filter: Any = None) -> Generator[Anchor, None, None]:
         """Yield the anchors of the ids that exist."""
-        for id in [ids] if isinstance(ids, UUID) else ids:
+        requested = [ids] if isinstance(ids, UUID) else ids
+        for id in requested:
             if (anchor := self.get(id)) is not None and (filter is None or filter(anchor)):
                 yield anchor
 

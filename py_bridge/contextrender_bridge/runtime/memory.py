@@ -186,7 +186,8 @@ class RequestMemory(TieredMemory):
 
     def find(self, ids: Any, filter: Any = None) -> Generator[Any, None, None]:
         """Yield the owner's anchors with these ids that pass the filter."""
-        for anchor in self.batch_get([ids] if isinstance(ids, UUID) else list(ids)).values():
+        requested = [ids] if isinstance(ids, UUID) else list(ids)
+        for anchor in self.batch_get(requested).values():
             if filter is None or filter(anchor):
                 yield anchor
 

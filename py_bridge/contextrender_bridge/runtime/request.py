@@ -208,7 +208,8 @@ class Hooks:
         memory = CURRENT.get(None)
         if memory is None:
             return None
-        for value in objs if isinstance(objs, list) else [objs]:
+        values = objs if isinstance(objs, list) else [objs]
+        for value in values:
             anchor = value.__jac__ if isinstance(value, Archetype) else value
             if isinstance(anchor, Anchor):
                 memory.delete(anchor.id)

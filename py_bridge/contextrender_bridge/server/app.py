@@ -108,10 +108,12 @@ class Service:
             IS_OWN_MACHINE.set(is_loopback(server_address))
         caller = None if _is_small(request) else await self.admission.admit_async(find_caller)
         body = await request.body()
-        reply = await self._run_walker(
-            name, body, lambda: caller or self.admission.admit(find_caller)
-        )
-        return response_of(reply)
+
+        def admit() -> Caller:
+            """Return the caller. Admit it now, in the walker's thread, if that was not done yet."""
+            return caller or self.admission.admit(find_caller)
+
+        return response_of(await self._run_walker(name, body, admit))
 
     async def _get_node(self, request: Request, fields: Mapping[str, Any]) -> Any:
         admit = partial(self.admission.admit, self.admission.caller_finder(request))

@@ -239,11 +239,11 @@ class Store(ABC):
 
     def edges(self, owner: UUID, ids: Iterable[UUID]) -> list[EdgeRow]:
         """Return the edges from and to these nodes. An edge between two of them appears twice."""
-        return [
-            self._edge_row(*values)
-            for slice in batched(ids, self.ids_per_query)
-            for values in self.read(*self._edges_query(owner, slice))
-        ]
+        edges: list[EdgeRow] = []
+        for slice in batched(ids, self.ids_per_query):
+            query, values = self._edges_query(owner, slice)
+            edges += [self._edge_row(*row) for row in self.read(query, values)]
+        return edges
 
     def nodes_with_edges(
         self, owner: UUID, ids: Sequence[UUID]

@@ -125,7 +125,7 @@ class WriteAheadLog:
     def can_be_saved(self) -> bool:
         """Return whether index and log are undamaged, so that SQLite may copy the log's pages.
 
-        If damage was found before, check every frame: if all are right, nothing is lost.
+        If damage was found before, check every frame. If all frames are right, nothing is lost.
         """
         if self._damaged_file is None:
             return True

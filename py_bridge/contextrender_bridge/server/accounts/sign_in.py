@@ -179,13 +179,11 @@ def _cookie_name(request: Request) -> str:
 
 
 def _check_origin(request: Request) -> None:
-    """Raise InvalidRequest (403) if, by the browser's headers, another site's page sends this."""
+    """Raise InvalidRequest (403) if the browser's headers say that another site sent this."""
     origin_host = urlsplit(request.headers.get("origin", "")).netloc.lower()
     allowed_hosts = {"", request.headers.get("host", "").lower(), *current_settings().allowed_hosts}
-    if (
-        origin_host not in allowed_hosts
-        or request.headers.get("sec-fetch-site", "none") not in ALLOWED_SITES
-    ):
+    sending_site = request.headers.get("sec-fetch-site", "none")
+    if origin_host not in allowed_hosts or sending_site not in ALLOWED_SITES:
         sentence = f"A page of another site sent this request. {SETTING} lists the allowed sites."
         raise InvalidRequest(sentence, code="origin_not_allowed", status=403)
 

@@ -177,7 +177,8 @@ class Quotas:
             elapsed = max(now - time_before, 0)  # The clock may have been set back.
             calls_left = min(float(max_calls), calls_before + elapsed * max_calls / 60)
             is_allowed = calls_left >= 1
-            row = (caller.user, calls_left - 1 if is_allowed else calls_left, now)
+            calls_after = calls_left - 1 if is_allowed else calls_left
+            row = (caller.user, calls_after, now)
             file.execute("INSERT OR REPLACE INTO calls VALUES (?, ?, ?)", row)
         if not is_allowed:
             seconds = ceil((1 - calls_left) * 60 / max_calls)

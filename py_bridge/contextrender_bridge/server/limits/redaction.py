@@ -111,7 +111,9 @@ class Redaction:
             return value
         if name in ARGUMENT_FIELDS:
             return self._redact_arguments(value)
-        return self._redact_value(value, "" if name in TEXT_FIELDS else name, is_message=True)
+        # Rules may match a field's name together with its value, except the names of texts.
+        matched_name = "" if name in TEXT_FIELDS else name
+        return self._redact_value(value, matched_name, is_message=True)
 
     def _redact_arguments(self, value: Any) -> Any:
         """Return the arguments of a tool call redacted. If they were JSON, the result is JSON."""

@@ -35,7 +35,7 @@ def load_models() -> None:
     from contextrender_bridge.engine.models.providers import check_model, result_writer
     from contextrender_bridge.engine.text.tokens import counter_for
 
-    counter_for(None).text("")
+    counter_for(None).text("")  # This loads the tokenizer.
     settings = current_settings()
     for name, model in (("EMBED_MODEL", settings.embed_model), ("MODEL", settings.model)):
         if model and model not in ("wordllama", "none"):

@@ -60,7 +60,8 @@ class MemoryTrimmer:
         has_grown = resident_bytes() >= self._least_bytes + MIN_GROWTH_BYTES
         has_dropped = WORKING_SET.drop_idle(LARGE_SESSION_BYTES, IDLE_SECONDS)
         self._checks_left = TRIM_CHECKS if has_grown else max(self._checks_left - 1, 0)
-        if has_grown or has_dropped or self._checks_left == 1:
+        is_due_again = self._checks_left == 1
+        if has_grown or has_dropped or is_due_again:
             # First free objects in reference cycles: an idle process might not collect them soon.
             gc.collect()
             return_free_memory()
@@ -141,7 +142,9 @@ def _last_processor(thread: int) -> frozenset[int]:
 
 def _bind(threads: Collection[int], processors: Collection[int]) -> None:
     """Let these threads run only on these processors. Without processors, do nothing."""
-    for thread in threads if processors else ():
+    if not processors:
+        return
+    for thread in threads:
         # A thread may have ended, or a sandbox may forbid the call.
         with suppress(OSError):
             os.sched_setaffinity(thread, processors)

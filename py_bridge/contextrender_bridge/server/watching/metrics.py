@@ -74,7 +74,8 @@ class StoredCalls(Collector):
         sums_by_labels = defaultdict[Labels, CallTotals](CallTotals)
         sums_by_key = add_rows(all_usage_totals(self._store))
         for (_, _, model, policy, delivery), sums in sums_by_key.items():
-            labels = (model if model_row(model) else OTHER_MODEL, policy, delivery)
+            model_label = model if model_row(model) else OTHER_MODEL
+            labels = (model_label, policy, delivery)
             sums_by_labels[labels] = sums_by_labels[labels].plus(sums)
         return sums_by_labels
 

@@ -43,7 +43,7 @@ class Readiness:
         metrics: Metrics,
         is_from_local_user: Callable[[Request], Awaitable[bool]],
     ) -> None:
-        """Check this store and the disk of the folder `data`; serve `metrics`.
+        """Serve `metrics`, and the state of the store and of the disk of the folder `data`.
 
         `is_from_local_user` returns whether a request has the local user's token.
         """
