@@ -20,8 +20,7 @@ MAY = {
     "contextrender.jac": {"walkers"},
     "nodes": {"nodes", ENGINE},
     "views": {
-        "views",
-        ENGINE,
+        *("views", BASE, ENGINE),
         *(f"{EVALUATION}.{name}" for name in ("diagnosis", "verdict")),
         OPENED,
     },

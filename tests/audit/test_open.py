@@ -168,7 +168,7 @@ def test_file_restored_by_claude_code_is_no_loss(tmp_path: Path) -> None:
 
 def test_export_is_opened(tmp_path: Path) -> None:
     export = {
-        "format": "contextrender.session/2",
+        "format": "contextrender.session/3",
         "session": "s",
         "branches": [
             {"parent": -1, "fork_position": 0, "messages": WHOLE, "calls": [{"model": "gpt-5.1"}]},

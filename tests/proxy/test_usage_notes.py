@@ -162,7 +162,7 @@ def test_failure_in_accepted_reply_is_recorded(setup: Setup) -> None:
 
 
 def test_error_with_text_is_refused() -> None:
-    assert ProviderUsage.of({"messages": 1, "status": 500, "error": "busy"}).error == "busy"
+    assert ProviderUsage.of({"messages": 1, "status": 500, "error": "busy"}).reply.error == "busy"
     with pytest.raises(InvalidRequest, match="code"):
         ProviderUsage.of({"messages": 1, "error": "Your text is wrong."})
 

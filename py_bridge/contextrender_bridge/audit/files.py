@@ -29,9 +29,9 @@ from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.usage_reading import usage_of
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.engine.call.session_import import EXPORT_NAME
 
 SUFFIXES = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
-EXPORT = "contextrender.session/"
 BLOCKS = frozenset({"tool_use", "tool_result"})
 PARALLEL_RUNS = 16
 """The number of runs in a log, counted from the newest, that a request may continue."""
@@ -71,7 +71,7 @@ def _read(path: Path, audit_input: AuditInput) -> None:
         if spans := list(spans_in(value)):
             for span in spans:
                 traces.add(span)
-        elif str(value.get("format", "")).startswith(EXPORT):
+        elif str(value.get("format", "")).startswith(EXPORT_NAME):
             _read_export(value, audit_input)
         elif request_run := _run_of_request(value, f"{path.name}#{number}"):
             _add_request(runs, request_run)

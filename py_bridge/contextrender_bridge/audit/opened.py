@@ -20,6 +20,7 @@ from contextrender_bridge.audit.replay import run_of
 from contextrender_bridge.audit.run_reader import RecordedRun
 from contextrender_bridge.base.errors import CommandError, InvalidRequest
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.engine.call.session_import import EXPORT_FORMAT
 from contextrender_bridge.engine.call.settings import AGENT_SETTINGS
 from contextrender_bridge.evaluation.diagnosis import Diagnosis, diagnose
 from contextrender_bridge.evaluation.runs import Run
@@ -149,7 +150,7 @@ def export_of(runs: Sequence[RecordedRun]) -> Json:
                 }
             )
     return {
-        "format": "contextrender.session/2",
+        "format": EXPORT_FORMAT,
         "session": runs[0].task[:MAX_NAME_CHARS] or "session",
         "settings": AGENT_SETTINGS.to_json(),
         "head": len(branches) - 1,

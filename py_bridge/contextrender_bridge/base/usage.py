@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Final
+from typing import Any, Final
 
 from contextrender_bridge.base.model_table import add_rates, window_of
 
@@ -12,6 +12,12 @@ LIFETIME: Final = 300.0
 
 CACHE_BLOCK: Final = 128
 """OpenAI's cache reads whole blocks of this many tokens. Its writes are not billed."""
+
+TOKEN_FIELDS: Final = ("uncached", "cache_read", "cache_write", "cache_write_1h", "output")
+"""The provider's counts of a call, in the order in which a call's record stores them."""
+
+COUNT_LIMIT: Final = 2**40
+"""All counts, and all times in seconds since 1970, are below this."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,15 @@ class Usage:
     def prompt(self) -> int:
         """All tokens of the prompt."""
         return self.uncached + self.cache_read + self.cache_write + self.cache_write_1h
+
+    def to_report(self) -> dict[str, Any]:
+        """Return the fields with which `record_usage` reports this usage."""
+        return {"model": self.model} | {name: getattr(self, name) for name in TOKEN_FIELDS}
+
+
+def is_count(value: object) -> bool:
+    """Return whether this is a whole number from 0 and below `COUNT_LIMIT`."""
+    return type(value) is int and 0 <= value < COUNT_LIMIT
 
 
 NOTHING_USED: Final = Usage(calls=0)

@@ -15,15 +15,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.model_table import add_rates
+from contextrender_bridge.base.provider_reply import ERROR_CODE
 from contextrender_bridge.base.rates import SEARCH_ITEM, TOOL_ITEMS
 from contextrender_bridge.base.usage import Usage
-
-ERROR_CODE: Final = re.compile(r"[A-Za-z0-9_.:-]{0,80}")
-"""A provider's code or type of an error, possibly empty."""
 
 _NAMES = re.compile(rb'usage|"timings"|prompt_eval_count|invocationMetrics|billed_units', re.I)
 """A reply without any of these has no usage."""

@@ -79,14 +79,7 @@ def report_usage(
     usage = usage_of(str(event.get("model") or ""), counts)
     if usage is None:
         return
-    fields = {
-        "messages": branch.messages,
-        "model": usage.model,
-        "uncached": usage.uncached,
-        "cache_read": usage.cache_read,
-        "cache_write": usage.cache_write,
-        "output": usage.output,
-    }
+    fields = {"messages": branch.messages, **usage.to_report()}
     credentials = stored_credentials(data)
     httpx.post(
         f"{credentials.url}/walker/record_usage",

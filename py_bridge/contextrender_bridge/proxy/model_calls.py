@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextrender_bridge.asgi import Send
+from contextrender_bridge.base.provider_reply import ProviderReply
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client.fitting import RenderedRequest
 from contextrender_bridge.dialects import DIALECTS
@@ -73,10 +74,10 @@ class ModelCalls:
         try:
             delivery = await self._send(call, request, raw, body, capture)
         except Unavailable as failure:
-            reply = {"status": failure.status, "error": failure.code}
+            reply = ProviderReply(status=failure.status, error=failure.code)
             self._histories.notes.add(call, None, call.controls.delivery, reply)
             raise
-        self._histories.notes.add(call, capture.usage(), delivery, capture.reply_fields())
+        self._histories.notes.add(call, capture.usage(), delivery, capture.reply())
 
     def _read_body(self, request: Request, raw: bytes) -> Body | None:
         """Return the request's parsed body, or None if it is compressed or not a JSON object."""

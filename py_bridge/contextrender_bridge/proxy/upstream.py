@@ -6,12 +6,12 @@ import logging
 import time
 from collections.abc import AsyncIterator
 from functools import cached_property
-from typing import Any
 
 import httpx
 
 from contextrender_bridge.asgi import Headers, Message, Send
 from contextrender_bridge.base.contents import decode_body
+from contextrender_bridge.base.provider_reply import ProviderReply
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.usage_reading import read_error_code, read_usage
 from contextrender_bridge.proxy.connections import Connections, Content
@@ -54,17 +54,9 @@ class UsageCapture:
             self._first_byte_ms = self._first_byte_ms or self._reply_ms
         await self._send(message)
 
-    def reply_fields(self) -> dict[str, Any]:
-        """Return the reply's times, status and error code, as `record_usage` expects them.
-
-        The times count from the creation of this object until the first and the last byte.
-        """
-        return {
-            "first_byte_ms": self._first_byte_ms,
-            "reply_ms": self._reply_ms,
-            "status": self._status,
-            "error": self._error_code(),
-        }
+    def reply(self) -> ProviderReply:
+        """Return the provider's reply. Its times count from the creation of this object."""
+        return ProviderReply(self._first_byte_ms, self._reply_ms, self._status, self._error_code())
 
     def _error_code(self) -> str:
         """Return the provider's code of a failure, also of one within an accepted reply."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from contextrender_bridge.asgi import Headers
 from contextrender_bridge.base import wire
+from contextrender_bridge.base.provider_reply import NO_REPLY, ProviderReply
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.fitting import REFERENCES, RenderedRequest, reason_of
@@ -94,26 +95,19 @@ def own_header(name: str, value: object) -> tuple[bytes, bytes]:
     return f"x-contextrender-{name}".encode(), text.encode()
 
 
-def _usage_report(call: ProxiedCall, usage: Usage | None, delivery: str) -> dict[str, Any]:
+def _usage_report(
+    call: ProxiedCall, usage: Usage | None, delivery: str, reply: ProviderReply
+) -> dict[str, Any]:
     """Return the field `usage` of `render`, `sync` and `record_usage` for a call."""
     declared = declared_by(call)
-    report: dict[str, Any] = {"messages": call.messages, "delivery": delivery}
+    report = {"messages": call.messages, "delivery": delivery, **reply.to_json()}
     if call.model is not None:
         report["requested_model"] = call.model
     if declared:
         report["declared_tokens"] = declared
     if usage is None:
         return report
-    return {
-        **report,
-        "model": usage.model,
-        "uncached": usage.uncached,
-        "cache_read": usage.cache_read,
-        "cache_write": usage.cache_write,
-        "cache_write_1h": usage.cache_write_1h,
-        "output": usage.output,
-        "added_tokens": added_by(declared),
-    }
+    return report | usage.to_report() | {"added_tokens": added_by(declared)}
 
 
 class UsageNotes:
@@ -131,15 +125,14 @@ class UsageNotes:
         call: ProxiedCall,
         usage: Usage | None,
         delivery: str,
-        reply: Mapping[str, Any] | None = None,
+        reply: ProviderReply = NO_REPLY,
     ) -> None:
         """Add the usage of a call that has ended.
 
         If an earlier call of its history has not been reported yet, report that call now. `usage`
-        is None if the provider's reply has none. `reply` has the fields of
-        `UsageCapture.reply_fields`. Ignore a call that the service could not record.
+        is None if the provider's reply has none. Ignore a call that the service could not record.
         """
-        usage_report = {**_usage_report(call, usage, delivery), **(reply or {})}
+        usage_report = _usage_report(call, usage, delivery, reply)
         has_failed = call.fit.failure and call.fit.reply is None
         if not call.session or not call.messages or has_failed:
             return

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Final, Self
 
 from contextrender_bridge.base.errors import InvalidRequest
+from contextrender_bridge.base.provider_reply import NO_REPLY, ProviderReply
 from contextrender_bridge.engine.call.render_call import RenderedCall
 from contextrender_bridge.engine.call.settings import RENDERED, CallMetadata, RenderSettings
 from contextrender_bridge.engine.plan.selection import Selection
@@ -24,14 +25,6 @@ UNSET_FIELDS: Final = {
 REQUIRED_FIELDS: Final = ("at", "results")
 """The fields that an export has even if they are 0."""
 
-REPLY_FIELDS: Final[Mapping[str, Any]] = {
-    "first_byte_ms": 0,
-    "reply_ms": 0,
-    "status": 0,
-    "error": "",
-}
-"""The fields on the provider's reply, with the values that are stored if it is unknown."""
-
 
 @dataclass(slots=True, frozen=True)
 class CallRecord:
@@ -45,9 +38,6 @@ class CallRecord:
     - `usage` has the provider's counts in the order of `TOKEN_FIELDS`, None if it reported none.
     - `budget` is the budget of this call in tokens. `follows_miss` is true if the turn before had a
       miss.
-    - `first_byte_ms` and `reply_ms` are the milliseconds until the first and the last byte of the
-      provider's reply. `status` is the reply's HTTP status, `error` the provider's code of a
-      failure. They are 0 and empty if unknown.
     - `added_tokens` are those of `ProviderUsage`. They are not stored.
     """
 
@@ -66,10 +56,7 @@ class CallRecord:
     usage: tuple[int, ...] | None = None
     budget: int = 0
     follows_miss: bool = False
-    first_byte_ms: int = 0
-    reply_ms: int = 0
-    status: int = 0
-    error: str = ""
+    reply: ProviderReply = NO_REPLY
     added_tokens: int = 0
 
     @property
@@ -102,8 +89,9 @@ class CallRecord:
             "shared_tokens": 0,
             "embedded_tokens": 0,
             "usage": None,
+            "reply": NO_REPLY,
         }
-        without_ignored = partial(replace, **ignored_fields, **REPLY_FIELDS)
+        without_ignored = partial(replace, **ignored_fields)
         return bool(without_ignored(self) == without_ignored(other))
 
     def fields(self) -> dict[str, Any]:
@@ -130,7 +118,7 @@ class CallRecord:
             "usage": list(self.usage or ()),
             "own_budget": self.budget if self.budget != self.settings.budget else 0,
             "faulted": self.follows_miss,
-            **{name: getattr(self, name) for name in REPLY_FIELDS},
+            "reply": self.reply.to_json(),
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -172,7 +160,7 @@ class CallRecord:
             usage=tuple(data.get("usage") or ()) or None,
             budget=data.get("own_budget") or settings.budget,
             follows_miss=data.get("faulted", False),
-            **{name: data.get(name, unset) for name, unset in REPLY_FIELDS.items()},
+            reply=ProviderReply.of(data.get("reply", {})),
         ).with_sent_tokens()  # imported data may have other tokens
 
 

@@ -8,9 +8,8 @@ from itertools import accumulate
 from typing import Any, Final
 
 from contextrender_bridge.base.errors import InvalidRequest
-from contextrender_bridge.base.usage_reading import ERROR_CODE
-from contextrender_bridge.engine.call.call_record import REPLY_FIELDS, CallRecord
-from contextrender_bridge.engine.call.provider_usage import COUNT_LIMIT, TOKEN_FIELDS
+from contextrender_bridge.base.usage import COUNT_LIMIT, TOKEN_FIELDS, is_count
+from contextrender_bridge.engine.call.call_record import CallRecord
 from contextrender_bridge.engine.call.settings import RENDERED, SETTINGS, CallMetadata
 from contextrender_bridge.engine.plan.selection_edges import (
     COMPLETE,
@@ -27,8 +26,7 @@ RECORD_FIELDS: Final = frozenset(
     {
         *SETTINGS,
         *("at", "results", "own_budget", "faulted"),
-        *("tokens", "delivery", "model", "client", "embedded", "usage"),
-        *REPLY_FIELDS,
+        *("tokens", "delivery", "model", "client", "embedded", "usage", "reply"),
     }
 )
 EDGE_FIELDS: Final = frozenset({"shown", "is_relative", "is_over", "rebuilt", "breakpoints"})
@@ -150,15 +148,12 @@ def _is_record(call: Mapping[str, Any]) -> bool:
     counts = [call.get("at"), call.get("results"), call.get("embedded", 0)]
     return (
         _are_counts([*counts, call.get("own_budget", 0)])
-        and _are_counts([call.get(name, 0) for name in ("first_byte_ms", "reply_ms", "status")])
         and _are_counts(tokens)
         and len(tokens or ()) == TOKEN_COUNTS
         and _are_counts(usage)
         and len(usage) in (0, len(TOKEN_FIELDS))
         and isinstance(call.get("faulted", False), bool)
         and all(isinstance(call.get(name, ""), str) for name in ("delivery", "model", "client"))
-        and isinstance(error := call.get("error", ""), str)
-        and ERROR_CODE.fullmatch(error) is not None
     )
 
 
@@ -244,6 +239,4 @@ def _check(condition: bool) -> None:
 
 def _are_counts(values: Any) -> bool:
     """Return whether this is a list of whole numbers from 0 and below `COUNT_LIMIT`."""
-    return isinstance(values, list) and all(
-        type(value) is int and 0 <= value < COUNT_LIMIT for value in values
-    )
+    return isinstance(values, list) and all(map(is_count, values))

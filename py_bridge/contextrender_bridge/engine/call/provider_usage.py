@@ -7,20 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from contextrender_bridge.base.errors import InvalidRequest
-from contextrender_bridge.base.usage_reading import ERROR_CODE
-from contextrender_bridge.engine.call.call_record import REPLY_FIELDS, CallRecord
+from contextrender_bridge.base.provider_reply import NO_REPLY, REPLY_FIELDS, ProviderReply
+from contextrender_bridge.base.usage import TOKEN_FIELDS, is_count
+from contextrender_bridge.engine.call.call_record import CallRecord
 from contextrender_bridge.engine.call.settings import RENDERED, check_delivery, short_name
 
-TOKEN_FIELDS: Final = ("uncached", "cache_read", "cache_write", "cache_write_1h", "output")
-"""The provider's counts, in the order in which a call's record stores them."""
 FIELDS: Final = (
     *("messages", *TOKEN_FIELDS, "delivery", "model", "requested_model"),
     *("added_tokens", "declared_tokens"),
     *REPLY_FIELDS,
 )
 MAX_TOOLS: Final = 1_000
-COUNT_LIMIT: Final = 2**40
-"""All counts, and all times in seconds since 1970, are below this number."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -32,7 +29,6 @@ class ProviderUsage:
       request.
     - `added_tokens` are those of our own recall tool, which the full history would not have.
     - `declared_tokens` has the tokens of each tool's declaration in the request, None if unknown.
-    - The last four fields are those of `CallRecord`.
     """
 
     messages: int
@@ -42,10 +38,7 @@ class ProviderUsage:
     requested_model: str = ""
     added_tokens: int = 0
     declared_tokens: Mapping[str, int] | None = None
-    first_byte_ms: int = 0
-    reply_ms: int = 0
-    status: int = 0
-    error: str = ""
+    reply: ProviderReply = NO_REPLY
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:
@@ -60,19 +53,13 @@ class ProviderUsage:
             raise InvalidRequest(
                 f"usage.declared_tokens must map at most {MAX_TOOLS} tool names to tokens"
             )
-        reply = {name: fields.get(name, unset) for name, unset in REPLY_FIELDS.items()}
-        error = reply["error"]
-        if not isinstance(error, str) or not ERROR_CODE.fullmatch(error):
-            raise InvalidRequest("usage.error must be an error's code, not its text")
 
         tokens = tuple(fields.get(name, 0) for name in TOKEN_FIELDS)
         added = fields.get("added_tokens", 0)
-        reply_counts = (reply["first_byte_ms"], reply["reply_ms"], reply["status"])
-        counts = *tokens, added, *(declared or {}).values(), *reply_counts
-        if not all(type(count) is int and 0 <= count < COUNT_LIMIT for count in counts):
-            raise InvalidRequest(
-                "usage: token counts, milliseconds and status must be whole numbers from 0"
-            )
+        if not all(map(is_count, (*tokens, added, *(declared or {}).values()))):
+            raise InvalidRequest("usage: token counts must be whole numbers from 0")
+        reply = ProviderReply.of({name: fields[name] for name in REPLY_FIELDS if name in fields})
+
         delivery = str(fields.get("delivery") or "")
         check_delivery(delivery or RENDERED)
 
@@ -87,7 +74,7 @@ class ProviderUsage:
             requested_model=short_name(str(fields.get("requested_model") or "")),
             added_tokens=added,
             declared_tokens=declared,
-            **reply,
+            reply=reply,
         )
 
     def is_of_other_call(self, record: CallRecord) -> bool:
@@ -107,8 +94,7 @@ class ProviderUsage:
         If the record is already in the session's totals (`in_totals`), it keeps its own model and
         delivery.
         """
-        reply = {name: getattr(self, name) for name in REPLY_FIELDS}
-        record = replace(record, added_tokens=self.added_tokens, **reply)
+        record = replace(record, added_tokens=self.added_tokens, reply=self.reply)
         if in_totals:
             return replace(record, usage=self.tokens, model=self.model or record.model)
         delivery = self.delivery or record.delivery

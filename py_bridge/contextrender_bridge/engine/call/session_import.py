@@ -10,6 +10,10 @@ from contextrender_bridge.engine.call.settings import RenderSettings
 from contextrender_bridge.engine.history.branch_matching import ROOT
 from contextrender_bridge.engine.text.transcript import Json, check_messages
 
+EXPORT_NAME = "contextrender.session/"
+EXPORT_FORMAT = f"{EXPORT_NAME}3"
+"""The format of exported sessions. In every version, it begins with `EXPORT_NAME`."""
+
 
 @dataclass(slots=True, frozen=True)
 class ImportedBranch:
@@ -36,13 +40,10 @@ class ExportedSession:
     branches: list[ImportedBranch]
 
 
-def read_export(data: Mapping[str, Any], expected_format: str) -> ExportedSession:
-    """Return the session of an export. Raise InvalidRequest, which names the first wrong field.
-
-    `expected_format` is the value that the field `format` must have.
-    """
-    if data.get("format") != expected_format:
-        raise InvalidRequest(f"data.format must be {expected_format!r}")
+def read_export(data: Mapping[str, Any]) -> ExportedSession:
+    """Return the session of an export. Raise InvalidRequest, which names the first wrong field."""
+    if data.get("format") != EXPORT_FORMAT:
+        raise InvalidRequest(f"data.format must be {EXPORT_FORMAT!r}")
     settings = _typed(data, "settings", dict)
     model = settings.get("model") or ""
     if not isinstance(model, str):

@@ -286,7 +286,9 @@ class BranchReplay:
         return [
             self.full_history.first_events[message]
             for message in self.answer_positions
-            if (record := self.calls.get(message)) and record.usage is None and not record.status
+            if (record := self.calls.get(message))
+            and record.usage is None
+            and not record.reply.status
         ]
 
     def used_at(self, turn: int) -> list[int]:
