@@ -3,10 +3,15 @@
 import asyncio
 from pathlib import Path
 
+import certifi
 import pytest
 from contextrender_bridge.base.network_proxy import network_proxy_of
 from contextrender_bridge.proxy.connections import Connections, Unavailable
-from contextrender_bridge.proxy.surroundings import faults
+from contextrender_bridge.proxy.surroundings import (
+    MORE_CERTIFICATES,
+    faults,
+    trusted_certificates,
+)
 
 from tests.cli.test_doctor import findings, machine
 from tests.proxy.conftest import Start
@@ -71,6 +76,7 @@ def test_unreachable_remote_service_is_one_sentence(
         ("SSL_CERT_FILE", NOWHERE, NOWHERE),
         ("SSL_CERT_FILE", __file__, "test_surroundings.py, which cannot be read"),
         ("SSL_CERT_DIR", "/nowhere/certs", "which is no folder"),
+        ("SSL_CERT_DIR", str(Path(__file__).parent), "which has no certificates"),
         ("HTTPS_PROXY", "http://gate.test:port", "HTTPS_PROXY"),
         ("all_proxy", "socks4://gate.test", "all_proxy"),
     ],
@@ -78,6 +84,7 @@ def test_unreachable_remote_service_is_one_sentence(
 def test_doctor_names_the_variable(
     machine: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, told: str
 ) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     assert not list(faults())
     monkeypatch.setenv(name, value)
     network = findings(1)["network"]
@@ -85,9 +92,42 @@ def test_doctor_names_the_variable(
 
 
 def test_valid_network_proxies_are_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    for proxy in ("gate.test:8080", "http://me:secret@gate.test", "https://[::1]:3128"):
+    for proxy in ("gate.test:8080", "http://me:secret@gate.test", "https://[::1]:3128", " g:1 "):
         monkeypatch.setenv("HTTPS_PROXY", proxy)
         assert not list(faults())
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"ALL_PROXY": "socks5://gate.test:1", "NO_PROXY": "a.test, *"},
+        {"ALL_PROXY": "socks5://gate.test:1", "HTTPS_PROXY": "gate:1", "HTTP_PROXY": "gate:1"},
+        {"SSL_CERT_DIR": "/nowhere", "SSL_CERT_FILE": certifi.where()},
+        {"NODE_EXTRA_CA_CERTS": NOWHERE, "REQUESTS_CA_BUNDLE": NOWHERE},
+        {"FTP_PROXY": "socks5://gate.test:1"},
+    ],
+)
+def test_unused_variables_are_no_fault(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert not list(faults())
+
+
+@pytest.mark.parametrize("name", MORE_CERTIFICATES)
+def test_certificates_that_agents_trust_are_trusted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    for variable in MORE_CERTIFICATES:
+        monkeypatch.delenv(variable, raising=False)
+    first, second, *_ = Path(certifi.where()).read_text().split("-----END CERTIFICATE-----\n")
+    for variable, text in (("SSL_CERT_FILE", first), (name, second)):
+        path = tmp_path / f"{variable}.pem"
+        path.write_text(f"{text}-----END CERTIFICATE-----\n")
+        monkeypatch.setenv(variable, str(path))
+    context, _ = trusted_certificates()
+    assert context is not None and context.cert_store_stats()["x509"] == 2
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def network_proxy_of(url: str, proxies: Mapping[str, str] | None = None) -> str 
     """
     proxies = getproxies() if proxies is None else proxies
     parts = urlsplit(url)
-    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    proxy = (proxies.get(parts.scheme) or proxies.get("all") or "").strip()
     if not proxy or _is_excluded(parts.hostname or "", parts.port, proxies.get("no", "")):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"

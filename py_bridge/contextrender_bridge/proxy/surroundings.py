@@ -7,16 +7,24 @@ one.
 from __future__ import annotations
 
 import os
+import re
 import ssl
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 import httpx
 
+from contextrender_bridge.base.network_proxy import network_proxy_of
+
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
-PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+MORE_CERTIFICATES = ("NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+"""Variables with which agents trust further certificates. Like Node, ignore unreadable files."""
+ANY_ADDRESS = "provider.invalid"
+_HASHED = re.compile(r"[0-9a-f]{8}\.\d+")
+"""The name of a certificate in `SSL_CERT_DIR`. OpenSSL ignores other names."""
 SUPPORTED_SCHEMES = frozenset({"http", "https"})
 
 
@@ -26,7 +34,12 @@ def trusted_certificates() -> tuple[ssl.SSLContext | None, str]:
     If the certificates cannot be read, return None and the reason.
     """
     try:
-        return httpx.create_ssl_context(), ""
+        context = httpx.create_ssl_context()
+        for path in filter(None, map(os.environ.get, MORE_CERTIFICATES)):
+            with suppress(OSError):
+                is_folder = Path(path).is_dir()
+                context.load_verify_locations(**{"capath" if is_folder else "cafile": path})
+        return context, ""
     except OSError as error:
         reason = error.strerror or getattr(error, "reason", "") or type(error).__name__
         subject = "the file of certificates"
@@ -60,10 +73,19 @@ def faults(proxies: Mapping[str, str] | None = None) -> Iterator[str]:
     if sentence := trusted_certificates()[1]:
         yield sentence
     folder = os.environ.get("SSL_CERT_DIR")
-    if folder and not any(Path(part).is_dir() for part in folder.split(os.pathsep)):
-        yield f"SSL_CERT_DIR names {folder}, which is no folder: correct or unset it"
-    for scheme, address in (getproxies() if proxies is None else proxies).items():
-        name = f"{scheme}_proxy"
-        if name in PROXIES and (fault := proxy_fault(address)):
+    if folder and not os.environ.get("SSL_CERT_FILE"):  # otherwise the folder is not used
+        parts = [Path(part) for part in folder.split(os.pathsep)]
+        names = [path.name for part in parts if part.is_dir() for path in part.iterdir()]
+        if not any(part.is_dir() for part in parts):
+            yield f"SSL_CERT_DIR names {folder}, which is no folder: correct or unset it"
+        elif not any(map(_HASHED.fullmatch, names)):
+            yield f"SSL_CERT_DIR names {folder}, which has no certificates: see `openssl rehash`"
+    proxies = getproxies() if proxies is None else proxies
+    names = []
+    for scheme in ("https", "http"):
+        address = network_proxy_of(f"{scheme}://{ANY_ADDRESS}", proxies)
+        name = f"{scheme if proxies.get(scheme) else 'all'}_proxy"
+        if address and name not in names and (fault := proxy_fault(address)):
             variable = name.upper() if name.upper() in os.environ else name
             yield f"{variable}: {fault}; name one as http://HOST:PORT, or unset it"
+            names.append(name)
