@@ -1,5 +1,6 @@
 """Settings: the source of each value, refused values, and a complete list in the documents."""
 
+import codecs
 import re
 import subprocess
 from collections.abc import Callable
@@ -9,7 +10,13 @@ from pathlib import Path
 import pytest
 from contextrender_bridge.base import setting_kinds
 from contextrender_bridge.base.errors import CommandError, InvalidRequest
-from contextrender_bridge.base.settings import Settings, current_settings, list_settings, variables
+from contextrender_bridge.base.settings import (
+    Settings,
+    current_settings,
+    list_settings,
+    variables,
+    write_setting,
+)
 from contextrender_bridge.engine.models.providers import check_model
 from contextrender_bridge.engine.parameters import check_budget
 from contextrender_bridge.engine.policies import POLICIES
@@ -66,6 +73,16 @@ def test_invalid_settings_file_is_refused(configure: Configure, text: str, sente
     configure(text)
     with pytest.raises(CommandError, match=sentence):
         list_settings()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_setting_is_changed_in_a_file_with_byte_order_mark(configure: Configure, end: str) -> None:
+    path = configure("")
+    path.write_bytes(codecs.BOM_UTF8 + f"budget = 700{end}model = 'm'{end}".encode())
+    write_setting("budget", "900")
+    assert (current_settings().budget, current_settings().model) == (900, "m")
+    write_setting("model", "")
+    assert (current_settings().budget, current_settings().model) == (900, Settings().model)
 
 
 def test_configured_settings_file_must_exist(

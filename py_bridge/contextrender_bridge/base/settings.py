@@ -356,7 +356,7 @@ def write_setting(name: str, text: str) -> None:
     path = config_file()
     new_lines = [f"{name} = {json.dumps(text)}"] if text else []
     try:
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        lines = path.read_text(encoding="utf-8-sig").splitlines() if path.exists() else []
         other_lines = [line for line in lines if line.partition("=")[0].strip() != name]
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join([*new_lines, *other_lines, ""]), encoding="utf-8")
