@@ -54,6 +54,10 @@ FORMS: list[tuple[str, Any]] = [
     (SSE, sse({"type": "message-end", "delta": {"usage": {"billed_units": {"input_tokens": 700, "output_tokens": 10}, "tokens": {"input_tokens": 900}}}})),
     (JSON, {"usageMetadata": {"promptTokenCount": 600, "toolUsePromptTokenCount": 100, "candidatesTokenCount": 10, "totalTokenCount": 710}}),
     (JSON, {"model": "google/gemini-3-pro", "usage": {"prompt_tokens": 700, "completion_tokens": 4, "total_tokens": 710}}),
+    # DashScope, OpenRouter's comments and empty usage, numbers with exponents.
+    (JSON, {"output": {"text": "ok"}, "usage": {"input_tokens": 700, "output_tokens": 10, "total_tokens": 710, "prompt_tokens_details": {"cached_tokens": 500}}}),
+    (SSE, b': PROCESSING\n\ndata: {"usage": null}\n\ndata: {"usage": {"prompt_tokens": 700, "completion_tokens": 10, "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 2}}}\n\n'),
+    (JSON, b'{"usage": {"prompt_tokens": 7e2, "completion_tokens": 1.0E1}}'),
     # Malformed texts and streams.
     (JSON, b'{"choices": []}\n{"usage": {"prompt_tokens": 700, "completion_tokens": 10}}\n'),
     (SSE, b'event: x\ndata: {"usage":\ndata: {"prompt_tokens": 700, "completion_tokens": 10}}\n\n'),

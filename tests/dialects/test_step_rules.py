@@ -258,6 +258,13 @@ def null_ids(item: Json) -> Json:
     return {**item, "tool_calls": [{**call, "id": None} for call in item["tool_calls"]]}
 
 
+def numbers(item: Json) -> Json:
+    """Number the calls, as some gateways do; 0 is an id, too."""
+    if item["role"] == "tool":
+        return {**item, "tool_call_id": ord(item["tool_call_id"][0]) - ord("a")}
+    return {**item, "tool_calls": [{**c, "id": n} for n, c in enumerate(item["tool_calls"])]}
+
+
 def own_ids(item: Json) -> Json:
     """Leave calls without ids; results have ids made by the agent."""
     if item["role"] == "tool":
@@ -279,8 +286,11 @@ def same_ids(item: Json) -> Json:
     return {**item, "tool_calls": [{**call, "id": call["id"][0]} for call in item["tool_calls"]]}
 
 
+CHANGES = [no_ids, empty_ids, null_ids, own_ids, named_results, same_ids, numbers]
+
+
 @pytest.mark.parametrize("width", [1, 3])
-@pytest.mark.parametrize("change", [no_ids, empty_ids, null_ids, own_ids, named_results, same_ids])
+@pytest.mark.parametrize("change", CHANGES)
 def test_calls_are_paired_by_order(change: Callable[[Json], Json], width: int) -> None:
     steps = [chat_step([chat_call(f"{c}{n}") for c in "abc"[:width]]) for n in range(4)]
     for n, step in enumerate(steps):

@@ -99,6 +99,10 @@ WORDINGS: list[tuple[int, Any]] = [
     (400, error("Model own supports a maximum of 1000 tokens, but 1300 were given.")),
     (400, error("The total number of tokens (1300) is over the limit (1000)")),
     (400, error("Invalid 'messages': array too long. Expected an array with maximum length 2048, but got an array with length 3000 instead.", code="array_above_max_length")),
+    # Fireworks, Databricks, AI21.
+    (400, error("The prompt is too long: 1300, model maximum context length: 1000")),
+    (400, {"error_code": "BAD_REQUEST", "message": "Exceeded max_input_len: 1300 > 1000"}),
+    (422, {"detail": "Prompt has 1300 tokens, exceeding the maximum of 1000"}),
     (400, {"code": 5021, "message": "The estimated number of input and maximum output tokens (1300) exceeded this model context window limit (1000)."}),
 ]  # fmt: skip
 

@@ -73,7 +73,10 @@ export class ChatTranscript<T extends AnyMessage> implements Transcript<T> {
   }
 
   /** Returns the message to record, with ids for calls and results that have none; null if unreadable. */
-  #canonical(item: Readable, index: number): ChatMessage | null {
+  #canonical(message: Readable, index: number): ChatMessage | null {
+    // Some gateways number the calls.
+    const hasNumber = typeof message?.tool_call_id === "number";
+    const item = hasNumber ? { ...message, tool_call_id: String(message.tool_call_id) } : message;
     if (!isResult(item) || !isPairedByOrder(this.messages, item)) return canonical(item, this.messages.length);
     const id = answeredId(this.messages, item, this.#items.slice(index + 1, this.#end));
     return id ? canonical({ ...item, role: "tool", tool_call_id: id }, 0) : null;
@@ -228,7 +231,8 @@ function canonical(item: Readable, position: number): ChatMessage | null {
 
 /** Returns a call as the service records it; null if it is no call. `defaultId` replaces a missing id. */
 function canonicalCall(call: unknown, defaultId: string): ChatCall | null {
-  const { id, type, function: functionBody, custom } = (call ?? {}) as Record<string, any>;
+  const { id: givenId, type, function: functionBody, custom } = (call ?? {}) as Record<string, any>;
+  const id = typeof givenId === "number" ? String(givenId) : givenId;
   const { name, arguments: json, input } = (type === "custom" ? custom : functionBody) ?? {};
   const isValidId = id === undefined || id === null || typeof id === "string";
   if (!isValidId || typeof name !== "string") return null;

@@ -97,6 +97,8 @@ class ChatTranscript(Transcript):
         Return None if the item is no chat message, or a result that answers no call.
         """
         if isinstance(item, dict) and item.get("role") in _RESULT_ROLES:
+            if _is_number(item.get("tool_call_id")):
+                item = {**item, "tool_call_id": str(item["tool_call_id"])}
             if self._is_paired_by_order(item):
                 later_ids = ids_of_step(self._items[index + 1 : self._end], "tool_call_id")
                 tool = item.get("tool_name") or item.get("name")
@@ -276,6 +278,10 @@ def _is_ascii(value: object) -> bool:
     return isinstance(value, str) and value.isascii()
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _canonical_calls(calls: Any, position: int) -> list[Json] | None:
     """Return the canonical calls of the message at `position`; None if any call is invalid."""
     if not isinstance(calls, list):
@@ -292,9 +298,12 @@ def _canonical_calls(calls: Any, position: int) -> list[Json] | None:
 def _canonical_call(call: Any, default_id: str) -> Json | None:
     """Return a call with only its id, name and arguments; None if it has no valid id or name.
 
-    A call without an id gets `default_id`.
+    A call without an id gets `default_id`. Some gateways number the calls.
     """
-    if not isinstance(call, Mapping) or not isinstance(call.get("id", ""), (str, type(None))):
+    if not isinstance(call, Mapping):
+        return None
+    call_id = str(call["id"]) if _is_number(call.get("id")) else call.get("id")
+    if not isinstance(call_id, (str, type(None))):
         return None
     kind, arguments_field = "function", "arguments"
     if call.get("type") == "custom":
@@ -306,7 +315,7 @@ def _canonical_call(call: Any, default_id: str) -> Json | None:
     if arguments is not None and not isinstance(arguments, str):
         arguments = json.dumps(arguments, ensure_ascii=False)
     return {
-        "id": clean_text(call.get("id") or default_id),
+        "id": clean_text(call_id or default_id),
         "type": kind,
         kind: {"name": clean_text(body["name"]), arguments_field: clean_text(arguments or "")},
     }
