@@ -406,7 +406,7 @@ def parse_setting(read: Callable[[str], Any], text: str, source: str) -> Any:
     try:
         return read(text)
     except InvalidSetting as error:
-        raise CommandError(f"{source} {error}.") from None
+        raise CommandError(f"{source} {error}.", 2) from None
 
 
 def _file_values(path: Path) -> dict[str, str]:
