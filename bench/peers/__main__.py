@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.cli.measure.replay import positive_count
 from contextrender_bridge.evaluation.bootstrap import Bootstrap, span
 from contextrender_bridge.evaluation.cases import cases_of
 from contextrender_bridge.evaluation.runs import Run, read_runs
 from contextrender_bridge.evaluation.tables import Rows, console, percent_or_dash
 from contextrender_bridge.evaluation.workers import show_progress
+from contextrender_bridge.printing import positive_count
 
 from bench.peers.catalogue import PEERS, Peer, Unavailable, function_peer, python_of
 from bench.peers.driving import PeerScore, drive, replay_ours

@@ -1,4 +1,4 @@
-"""What commands print: JSON, and agents' texts without control characters."""
+"""What commands share: options, JSON output, and agents' texts without control characters."""
 
 from __future__ import annotations
 
@@ -10,6 +10,14 @@ import sys
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add the option for programs."""
     parser.add_argument("--json", action="store_true", help="print the reply as JSON")
+
+
+def positive_count(text: str) -> int:
+    """Return a number of at least 1. Raise ArgumentTypeError or ValueError for anything else."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
 
 
 def print_json(value: object) -> int:

@@ -89,6 +89,38 @@ def test_server_of_another_program_is_named(
     assert process.stderr == f"contextrender: {sentence}\n"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("wrap", "--budget", "x", "claude"),
+        ("audit", "--limit", "-1"),
+        ("open", "--limit", "0"),
+        ("sessions", "--limit", "0"),
+        ("search", "text", "--limit", "0"),
+        ("serve", "--workers", "0"),
+    ],
+)
+def test_invalid_option_ends_with_status_2(words: tuple[str, ...]) -> None:
+    process = contextrender(*words)
+    option = next(word for word in words if word.startswith("--"))
+    assert process.returncode == 2 and option in process.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "words", [("check",), ("gc",), ("backup", "copy"), ("jac", "dot", "s"), ("jac", "run", "f.jac")]
+)
+def test_mistyped_data_folder_is_named_and_not_created(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    folder = tmp_path / "mistyped"
+    process = contextrender(*words, "--data", folder)
+    assert (process.returncode, process.stderr) == (
+        1,
+        f"contextrender: there is no store in {folder}.\n",
+    )
+    assert not folder.exists()
+
+
 def test_uninstall_lists_and_removes_files(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = machine / "data"
     monkeypatch.setenv("CONTEXTRENDER_DATA", str(data))

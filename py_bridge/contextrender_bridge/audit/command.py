@@ -27,7 +27,7 @@ from contextrender_bridge.audit.run_costs import cache_rewrites_of, costs_by_mod
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.settings import process_environment
 from contextrender_bridge.evaluation.export import write
-from contextrender_bridge.printing import add_json, print_json
+from contextrender_bridge.printing import add_json, positive_count, print_json
 
 DEFAULT_CALLS = 600
 READERS: Mapping[str, Callable[[Path, AuditInput], None]] = {
@@ -47,13 +47,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--agent", choices=list(READERS), help="only this agent's sessions")
     parser.add_argument(
         "--limit",
-        type=int,
+        type=positive_count,
         default=DEFAULT_CALLS,
         metavar="N",
         help="replay the newest runs, up to about N model calls (%(default)s)",
     )
     parser.add_argument(
-        "--workers", type=int, metavar="N", help="number of processes (one per processor)"
+        "--workers",
+        type=positive_count,
+        metavar="N",
+        help="number of processes (one per processor)",
     )
     parser.add_argument(
         "--html", type=Path, metavar="OUT", help="also write the report to OUT as an HTML page"

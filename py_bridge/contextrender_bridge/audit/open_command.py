@@ -22,7 +22,7 @@ from contextrender_bridge.audit.replay import run_of
 from contextrender_bridge.audit.run_reader import RecordedRun
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.evaluation.diagnosis import Diagnosis, diagnose
-from contextrender_bridge.printing import add_json, print_json, printable
+from contextrender_bridge.printing import add_json, positive_count, print_json, printable
 
 DEFAULT_SESSIONS = 20
 """The default of --limit."""
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="a file, or a folder")
     parser.add_argument(
         "--limit",
-        type=int,
+        type=positive_count,
         default=DEFAULT_SESSIONS,
         metavar="N",
         help="show the N newest sessions (%(default)s)",

@@ -93,8 +93,11 @@ def _as_user(name: str, folder: Path | None) -> Iterator[None]:
     """Let Jac use one user's graph while the block runs. Changes are not stored."""
     from contextrender_bridge.server.accounts.users import Accounts
     from contextrender_bridge.server.runtime import Runtime
+    from contextrender_bridge.store.opening import check_store_exists
 
-    data = make_data_private(folder or data_dir())
+    data = folder or data_dir()
+    check_store_exists(data)
+    make_data_private(data)
     with (
         closing(Runtime(app_dir(), data)) as runtime,
         runtime.unit_of_work(Accounts(runtime, data).user_named(name).root),

@@ -93,8 +93,11 @@ class Collect:
         from contextrender_bridge.server.accounts.users import Accounts
         from contextrender_bridge.server.limits.retention import Retention
         from contextrender_bridge.server.runtime import Runtime
+        from contextrender_bridge.store.opening import check_store_exists
 
-        data = make_data_private(args.data or data_dir())
+        data = args.data or data_dir()
+        check_store_exists(data)
+        make_data_private(data)
         with closing(Runtime(app_dir(), data)) as runtime:
             retention = Retention(runtime, Accounts(runtime, data), current_settings())
             deletions = list(retention.due_sessions()) if args.dry_run else retention.delete_due()
@@ -148,10 +151,10 @@ def _check_store(data: Path, *, repairs: bool) -> list[dict[str, Any]]:
     from contextrender_bridge.server.runtime import load_app
     from contextrender_bridge.sessions.check import check_store
     from contextrender_bridge.sessions.findings import repair
-    from contextrender_bridge.store.opening import open_store
+    from contextrender_bridge.store.opening import open_existing
 
     load_app(app_dir())
-    with closing(open_store(data)) as store:
+    with closing(open_existing(data)) as store:
         # A repair changes rows that the check reads, so find everything first.
         findings = list(check_store(store, read_problem))
         # A write into a damaged file could damage more of it.

@@ -55,6 +55,12 @@ def open_existing(data: Path) -> Store:
     return open_named(read_settings().database or f"sqlite:{data}", new=False)
 
 
+def check_store_exists(data: Path) -> None:
+    """Raise CommandError if no database is set and the data folder has no store."""
+    if not read_settings().database and not (data / FILE).is_file():
+        raise CommandError(f"there is no store in {data}.")
+
+
 @contextmanager
 def start_lock(folder: Path) -> Iterator[None]:
     """Hold the folder's start lock for the block: only one process at a time opens the store."""

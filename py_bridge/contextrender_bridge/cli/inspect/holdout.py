@@ -9,7 +9,7 @@ from rich.text import Text
 
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.inspect.common import ServiceClient, new_table, print_view
-from contextrender_bridge.printing import add_json
+from contextrender_bridge.printing import add_json, positive_count
 
 MEASURE_LABELS = {
     "calls": "model calls",
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `contextrender holdout`."""
     parser.add_argument(
         "--limit",
-        type=int,
+        type=positive_count,
         default=2000,
         metavar="N",
         help="compare the N newest sessions (%(default)s)",

@@ -20,7 +20,7 @@ from contextrender_bridge.cli.inspect.common import (
     short_count,
 )
 from contextrender_bridge.cli.inspect.savings import as_day
-from contextrender_bridge.printing import add_json
+from contextrender_bridge.printing import add_json, positive_count
 
 MIN_NAME_CHARS, MAX_NAME_CHARS = 8, 20
 SORTS = ("last", "turns", "tokens", "saved", "cost", "tools", "model", "client")
@@ -49,7 +49,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sort", default="", metavar="BY", help=f"one of {', '.join(SORTS)} (newest first)"
     )
     parser.add_argument(
-        "--limit", type=int, default=20, metavar="N", help="show at most N sessions (%(default)s)"
+        "--limit",
+        type=positive_count,
+        default=20,
+        metavar="N",
+        help="show at most N sessions (%(default)s)",
     )
     add_json(parser)
 

@@ -16,7 +16,7 @@ from contextrender_bridge.cli.inspect.common import (
     short_count,
 )
 from contextrender_bridge.engine.replay.tool_costs import dollar_text
-from contextrender_bridge.printing import add_json
+from contextrender_bridge.printing import add_json, positive_count
 
 DEFAULT_SESSIONS = 20
 HEADS = ("tool", "results", "tokens", "never used", "dollars", "declared", "its dollars")
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("session", nargs="?", metavar="SESSION", help="only this session")
     parser.add_argument(
         "--limit",
-        type=int,
+        type=positive_count,
         default=DEFAULT_SESSIONS,
         metavar="N",
         help="the N newest sessions (%(default)s)",

@@ -26,6 +26,7 @@ from contextrender_bridge.evaluation.report import Report
 from contextrender_bridge.evaluation.tables import console
 from contextrender_bridge.evaluation.verdict import run_lengths, verdict_on
 from contextrender_bridge.evaluation.workers import replay_runs
+from contextrender_bridge.printing import positive_count
 
 DEFAULT_POLICIES = "contextrender,prune,full"
 
@@ -118,11 +119,3 @@ def replay_and_print(args: argparse.Namespace) -> Report:
         export.write(json.dumps(figures, indent=1) + "\n", args.json)
     console().print(*report.tables, *report.notes, sep="\n", markup=False)
     return report
-
-
-def positive_count(text: str) -> int:
-    """Return a number of at least 1. Raise ArgumentTypeError or ValueError for anything else."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return number
