@@ -167,7 +167,7 @@ def test_settings_list_the_engines_policies() -> None:
     ],
 )
 def test_invalid_option_stops_start(options: list[str], sentence: str) -> None:
-    assert sentence in printed(*options, status=1)
+    assert sentence in printed(*options, status=2)
 
 
 @pytest.mark.slow
