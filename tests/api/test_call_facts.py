@@ -6,7 +6,6 @@ from unittest.mock import Mock
 import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.engine import policies
-from contextrender_bridge.engine.call.call_record import numbers_in
 from contextrender_bridge.engine.call.render_call import render_call
 from contextrender_bridge.engine.policies import POLICIES
 
@@ -14,7 +13,7 @@ from tests.api.checks import rebuilt
 from tests.api.conftest import User
 from tests.console.transcripts import make_run
 from tests.support import slow_rules
-from tests.support.transcripts import agent_run, render_calls, user
+from tests.support.transcripts import agent_run, numbers_in, render_calls, user
 
 SIZES = ("tokens_before", "tokens_after", "tokens_unbudgeted")
 

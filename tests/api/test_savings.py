@@ -5,12 +5,19 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.cli.inspect.savings import draw, group_rows
-from contextrender_bridge.engine.call.call_record import numbers_in
 from contextrender_bridge.server.watching import metrics
 from rich.console import Console
 
 from tests.api.conftest import Service, User
-from tests.support.transcripts import agent_run, assistant, call, render_calls, result, user
+from tests.support.transcripts import (
+    agent_run,
+    assistant,
+    call,
+    numbers_in,
+    render_calls,
+    result,
+    user,
+)
 
 OWN = ["gpt-5.1:input=2,cached=1,output=10", "*:input=1,output=1"]
 

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.cli.inspect.common import headline_share
-from contextrender_bridge.engine.call.call_record import numbers_in
 
 from tests.console.conftest import HOSTILE, LARGE, ORDERS, Console, Service, complete
 from tests.console.looking import expect
 from tests.console.transcripts import make_run
 from tests.support.command import contextrender
-from tests.support.transcripts import step, user
+from tests.support.transcripts import numbers_in, step, user
 
 
 def run(service: Service, *arguments: str, status: int = 0, columns: int = 140) -> str:

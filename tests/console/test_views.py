@@ -6,13 +6,12 @@ import shlex
 from typing import Any
 
 import pytest
-from contextrender_bridge.engine.call.call_record import numbers_in
 from contextrender_bridge.engine.text.percentage import percent
 
 from tests.console.conftest import BUDGET, LARGE, ORDERS, Console, Service, complete
 from tests.console.looking import Visit, expect, is_drawn
 from tests.console.transcripts import make_run
-from tests.support.transcripts import step, user
+from tests.support.transcripts import numbers_in, step, user
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow

@@ -1,7 +1,7 @@
 """Histories to record, in the formats of agent runtimes."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from contextrender_bridge.base.wire import Json
@@ -108,3 +108,11 @@ UNUSUAL: list[Json] = [
     user(""),
 ]
 """Every feature of OpenAI's format; every call has a result."""
+
+
+def numbers_in(flat_runs: Sequence[int]) -> list[int]:
+    """Return the numbers in the runs that `to_runs` returned."""
+    numbers: list[int] = []
+    for first, length in zip(flat_runs[::2], flat_runs[1::2], strict=True):
+        numbers += range(first, first + length)
+    return numbers

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from contextrender_bridge.engine.call.call_record import CallRecord, numbers_in, to_runs
+from contextrender_bridge.engine.call.call_record import CallRecord, to_runs
 from contextrender_bridge.engine.call.settings import (
     AGENT_SETTINGS,
     DELIVERIES,
@@ -11,6 +11,8 @@ from contextrender_bridge.engine.call.settings import (
 from contextrender_bridge.engine.call.usage_totals import PreviousCall, usage_sums
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.support.transcripts import numbers_in
 
 DAY = 1_790_000_000
 

@@ -7,7 +7,6 @@ import pytest
 from contextrender_bridge.base.model_table import window_of
 from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.base.usage import Usage
-from contextrender_bridge.engine.call.call_record import numbers_in
 from contextrender_bridge.engine.call.render_call import render_call
 from contextrender_bridge.engine.call.settings import RenderSettings, SettingsByTurn
 from contextrender_bridge.engine.history.history import History
@@ -21,6 +20,7 @@ from contextrender_bridge.engine.text.transcript import Json
 
 from tests.console.transcripts import make_run
 from tests.support.strategies import stored_fields
+from tests.support.transcripts import numbers_in
 
 COUNTER = counter_for(None)
 SETTINGS = RenderSettings(budget=1500)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Self
@@ -215,11 +215,3 @@ def to_runs(numbers: Iterable[int]) -> tuple[int, ...]:
             flat_runs += [number, 1]
         end = number + 1
     return tuple(flat_runs)
-
-
-def numbers_in(flat_runs: Sequence[int]) -> list[int]:
-    """Return the numbers in the runs that `to_runs` returned."""
-    numbers: list[int] = []
-    for first, length in zip(flat_runs[::2], flat_runs[1::2], strict=True):
-        numbers += range(first, first + length)
-    return numbers

@@ -139,10 +139,6 @@ class ReuseIndex:
             value: self._result_count[self._ids[value]] for value in values if value in self._ids
         }
 
-    def first_result_with(self, value: str) -> int:
-        """Return the first result that contains a value. At least one result must contain it."""
-        return int(self._first_result[self._ids[value]])
-
     def used_values(self, result: int) -> list[str]:
         """Return the values of a result that operations repeated and that are credited to it."""
         if not self._credited.get(result):

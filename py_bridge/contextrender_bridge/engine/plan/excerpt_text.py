@@ -33,8 +33,6 @@ Span = tuple[int, int]
 """The start and end of a part of a text in characters, or its first and last line."""
 
 GAP: Final = " […] "
-MARKED: Final = re.compile("|".join([r"[\d.\-]+", *OFFSETS]))
-"""Matches the values that a mark may have."""
 
 
 def excerpt_of(context: CallContext, result: int, segments: Sequence[int]) -> Substitute:

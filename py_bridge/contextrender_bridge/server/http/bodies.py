@@ -196,11 +196,9 @@ json_value: Final = partial(to_jsonable_python, fallback=plain)
 """Return values as plain JSON values, in new lists and objects. Texts are not copied."""
 
 
-def json_response(
-    body: bytes, status: int = 200, headers: Mapping[str, str] | None = None
-) -> Response:
+def json_response(body: bytes) -> Response:
     """Return a response with the JSON `body`."""
-    return Response(body, status, headers, media_type="application/json")
+    return Response(body, media_type="application/json")
 
 
 def response_of(result: bytes | ContextRenderError) -> Response:
