@@ -11,6 +11,8 @@ from contextrender_bridge.cli import main
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client.credentials import Credentials
 
+from tests.audit.homes import CLAUDE, claude, write_files
+from tests.support.command import printed
 from tests.support.transcripts import assistant, step, user
 
 ODD = "Häuser 家 🏠 ‮gnp"
@@ -91,3 +93,13 @@ def test_export_does_not_replace_file(session: str, tmp_path: Path) -> None:
     run("export", "oddly", str(tmp_path / "b.json"), encoding="utf-8")
     process = run("import", str(tmp_path / "b.json"), encoding="utf-8")
     assert process.returncode == 1 and b"--as NAME" in process.stderr
+
+
+@pytest.mark.parametrize("columns", ["0", "wide", "-1"])
+def test_invalid_width_of_the_terminal_hides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    write_files(tmp_path, {f"{CLAUDE}/a.jsonl": [claude("m1")]})
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", columns)
+    assert "claude-opus-4-6" in printed("audit", "--workers", "1")

@@ -12,8 +12,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from rich.console import Console
-
 from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.claude import read_claude
 from contextrender_bridge.audit.codex import read_codex
@@ -27,6 +25,7 @@ from contextrender_bridge.audit.run_costs import cache_rewrites_of, costs_by_mod
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.settings import process_environment
 from contextrender_bridge.evaluation.export import write
+from contextrender_bridge.evaluation.tables import console
 from contextrender_bridge.printing import add_json, positive_count, print_json
 
 DEFAULT_CALLS = 600
@@ -89,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
         write(as_page(audit), args.html)
     if args.json:
         return print_json(as_json(audit))
-    out = Console(highlight=False)
+    out = console()
     for part in as_text(audit):
         out.print(part, soft_wrap=isinstance(part, str), markup=False)
     return 0

@@ -13,8 +13,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.command import READERS, homes
 from contextrender_bridge.audit.files import read_files
@@ -22,6 +20,7 @@ from contextrender_bridge.audit.replay import run_of
 from contextrender_bridge.audit.run_reader import RecordedRun
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.evaluation.diagnosis import Diagnosis, diagnose
+from contextrender_bridge.evaluation.tables import console
 from contextrender_bridge.printing import add_json, positive_count, print_json, printable
 
 DEFAULT_SESSIONS = 20
@@ -62,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         return print_json({"sessions": rows, "unreadable": audit_input.unreadable})
     is_alone = len(opened_sessions) == 1
     lines = [line for session in opened_sessions for line in session.lines(is_alone=is_alone)]
-    out = Console(highlight=False)
+    out = console()
     for line in [*lines, *audit_input.sentences]:
         out.print(line, soft_wrap=True, markup=False)
     return 0

@@ -14,9 +14,13 @@ PLAIN_WIDTH = 136
 
 
 def console() -> Console:
-    """Return a console for standard output. Without a terminal, it is wide enough for tables."""
+    """Return a console for standard output. Without a terminal, it is wide enough for tables.
+
+    So it is with `COLUMNS=0`, which some terminals set.
+    """
     out = Console(highlight=False)
-    return out if out.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
+    has_width = out.is_terminal and out.width > 0
+    return out if has_width else Console(highlight=False, width=PLAIN_WIDTH)
 
 
 def percent_or_dash(share: float | None) -> str:
