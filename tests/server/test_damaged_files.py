@@ -215,3 +215,28 @@ def test_no_command_ends_in_a_traceback_on_a_damaged_file(
         assert "damaged file" not in repaired.stdout or "(repaired)" not in repaired.stdout
         ran("check", "--data", data)
         shutil.rmtree(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_running_server_answers_when_its_file_is_damaged(
+    intact: Path, tmp_path: Path, kind: str
+) -> None:
+    print(f"CHAOS_SEED={SEED}")
+    chance = random.Random(f"{SEED} running {kind}")
+    older = (intact.parent / "older.db").read_bytes()
+    for number in range(-(-ROUNDS // len(DAMAGE))):
+        data = tmp_path / str(number) / "data"
+        shutil.copytree(intact, data)
+        app = build_app(data)
+        token = app.state.service.accounts.local_token()
+        with serving(app) as url:
+            check_answers(url, token)
+            with closing(sqlite3.connect(data / "store.db")) as connection:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            file = bytearray((data / "store.db").read_bytes())
+            DAMAGE[kind](file, older, chance)
+            with (data / "store.db").open("r+b") as stream:
+                stream.write(file)
+                stream.truncate()
+            check_answers(url, token)
