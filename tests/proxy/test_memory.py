@@ -1,4 +1,4 @@
-"""Memory of the proxy after a large model call."""
+"""Memory of the proxy after large requests."""
 
 import os
 from contextlib import nullcontext
@@ -8,7 +8,7 @@ import pytest
 from contextrender_bridge.client.credentials import load_credentials
 
 from tests.server.servers import BIN, running_server
-from tests.support.process_memory import check_release_after_model_call, children
+from tests.support.process_memory import check_release_after_calls, children
 from tests.support.programs import free_port, serving_program
 from tests.support.scripted_model import Model, chat, json_reply, serving
 
@@ -18,8 +18,13 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("has_service", [True, False])
-def test_memory_of_large_body_is_released_by_the_proxy(tmp_path: Path, has_service: bool) -> None:
+@pytest.mark.parametrize(
+    ("has_service", "paths"),
+    [(True, ["/compact", "/compress", "/chat/completions"]), (False, ["/chat/completions"])],
+)
+def test_memory_of_large_body_is_released_by_the_proxy(
+    tmp_path: Path, has_service: bool, paths: list[str]
+) -> None:
     port, model = free_port(), Model()
     place = f"http://127.0.0.1:{port}"
     model.answer = lambda _: json_reply(chat("ok"))
@@ -39,4 +44,4 @@ def test_memory_of_large_body_is_released_by_the_proxy(tmp_path: Path, has_servi
         probe = f"{place}/contextrender/status"
         with serving_program(command, environment, probe, tmp_path) as process:
             (worker,) = children(process.pid)
-            check_release_after_model_call(worker, f"{place}/v1")
+            check_release_after_calls(worker, f"{place}/v1", paths)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.server.servers import BIN
-from tests.support.process_memory import check_release_after_model_call
+from tests.support.process_memory import check_release_after_calls
 from tests.support.scripted_model import Model, chat, json_reply, serving
 from tests.support.waiting import until
 
@@ -41,7 +41,7 @@ def test_memory_of_large_body_is_released_by_wrap(tmp_path: Path) -> None:
         process = subprocess.Popen([*command, address_file], env=environment)
         try:
             until(address_file.exists, alive=lambda: process.poll() is None)
-            check_release_after_model_call(process.pid, address_file.read_text())
+            check_release_after_calls(process.pid, address_file.read_text())
         finally:
             process.terminate()
             process.wait()
