@@ -388,6 +388,20 @@ def store_findings(alice: User) -> list[StoreFinding]:
         return list(check_owner(store, UUID(alice.root), read_problem))
 
 
+@pytest.mark.parametrize("how", ["another's", "noise"])
+@pytest.mark.parametrize("name", ["ShowsExcerpt", "ShowsComplete"])
+def test_export_with_damaged_edges_of_a_prompt_is_imported(
+    alice: User, name: str, how: str
+) -> None:
+    record_session(alice)
+    for row in rows_of(alice)[name]:
+        damage(alice, row, how)
+    WORKING_SET.clear()
+    export = alice.api("export_session", session="s")
+    alice.api("import_session", session="copy", data=export)
+    assert not [finding for finding in store_findings(alice) if finding.session == "copy"]
+
+
 def test_error_and_export_name_the_missing_message(alice: User) -> None:
     record_session(alice)
     delete_result(alice, 11)

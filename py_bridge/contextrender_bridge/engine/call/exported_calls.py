@@ -1,8 +1,11 @@
-"""Model calls in an exported session: writing them as JSON, and reading and checking this JSON."""
+"""Model calls in an exported session: writing them as JSON, and reading and checking this JSON.
+
+Long because the writer leaves out what the reader would refuse, so both are in one place.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
@@ -57,20 +60,24 @@ class ExportedCall:
     def to_json(self) -> Json:
         """Return the call in the format of exports, without the fields that are not set.
 
-        The format names `messages` "position", `repeated` "again" and `miss_edges` "misses".
+        The format names `messages` "position", `repeated` "again" and `miss_edges` "misses". Leave
+        out edges with damaged fields, which could not be imported.
         """
         call: Json = {"position": self.messages, **self.record.to_json()}
         if self.repeated:
             call["again"] = True
-        if self.edges is not None:
+        if self.edges is not None and all(
+            _is_readable(_edge, edge.kind, edge.event, edge.fields) for edge in self.edges.edges
+        ):
             fields = self.edges.fields()
             call |= {name: fields[name] for name in fields if fields[name]}
             call["shown"] = [
                 [edge.kind, edge.event, *([dict(edge.fields)] if edge.fields else ())]
                 for edge in self.edges.edges
             ]
-        if self.miss_edges:
-            call["misses"] = [[edge.event, dict(edge.fields)] for edge in self.miss_edges]
+        misses = [[edge.event, dict(edge.fields)] for edge in self.miss_edges]
+        if misses := [miss for miss in misses if _is_readable(_miss_edge, *miss)]:
+            call["misses"] = misses
         return call
 
 
@@ -229,6 +236,15 @@ def _leads_to(edge: ShownEvent, kinds: str) -> bool:
         return edge.event < len(kinds)
     result_events = (edge.event, edge.fields.get("host_event", edge.event))
     return all(event < len(kinds) and kinds[event] == RESULT_KIND for event in result_events)
+
+
+def _is_readable(read: Callable[..., ShownEvent], *values: Any) -> bool:
+    """Return whether `read` accepts the values of an edge."""
+    try:
+        read(*values)
+    except (ValueError, TypeError, KeyError):
+        return False
+    return True
 
 
 def _check(condition: bool) -> None:
