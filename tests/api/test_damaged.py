@@ -388,6 +388,30 @@ def store_findings(alice: User) -> list[StoreFinding]:
         return list(check_owner(store, UUID(alice.root), read_problem))
 
 
+def test_session_that_the_store_has_in_an_older_state_is_read_again(alice: User) -> None:
+    """A database that takes over for another one may lack the last writes."""
+    tables = {
+        "nodes": "owner, id, rev, kind, listed, data",
+        "edges": "owner, source, kind, target, data",
+    }
+    alice.api("sync", session="s", messages=RUN[:9])
+    with reading(alice.data) as run:
+        owner = UUID(alice.root)
+        query = "SELECT {} FROM {} WHERE owner = ?"
+        older = {name: run(query.format(columns, name), owner) for name, columns in tables.items()}
+    record_session(alice)
+    with reading(alice.data) as run:
+        for name, columns in tables.items():
+            run(f"DELETE FROM {name} WHERE owner = ?", owner)
+            marks = ", ".join("?" * len(columns.split(",")))
+            for row in older[name]:
+                run(f"INSERT INTO {name} ({columns}) VALUES ({marks})", *row)
+    check_calls(alice.api)
+    assert alice.api("export_session", session="s")["branches"][0]["messages"] == RUN[:9]
+    check_session_continues(alice.api)
+    assert not store_findings(alice)
+
+
 @pytest.mark.parametrize("how", ["another's", "noise"])
 @pytest.mark.parametrize("name", ["ShowsExcerpt", "ShowsComplete"])
 def test_export_with_damaged_edges_of_a_prompt_is_imported(
