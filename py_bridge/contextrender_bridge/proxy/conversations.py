@@ -94,6 +94,15 @@ class Conversation:
             self.system = system
         transcript.messages[: len(system)] = self.system
 
+    def usage_of_earlier_call(self, messages: int) -> Mapping[str, Any] | None:
+        """Return the `usage_report` if it is of a call whose history had fewer messages.
+
+        An answer may come before its call is recorded. The service would ignore a report that comes
+        with the call itself.
+        """
+        usage_report = self.usage_report
+        return usage_report if usage_report and usage_report["messages"] < messages else None
+
     def start_recording(self, call: asyncio.Task[RenderedRequest]) -> None:
         """Set `recording` until the call is recorded.
 

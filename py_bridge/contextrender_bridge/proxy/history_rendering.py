@@ -174,7 +174,7 @@ class Histories:
         `render`, because the other modes do not send the rendered request.
         """
         controls, conversation, body = call.controls, call.conversation, call.fit.body
-        usage_report = conversation.usage_report
+        usage_report = conversation.usage_of_earlier_call(call.messages)
         reply = await self.client.render(
             call.session,
             transcript.messages,
@@ -194,7 +194,7 @@ class Histories:
             usage=usage_report,
             one_conversation=not call.is_named,
         )
-        if conversation.usage_report is usage_report:
+        if usage_report is not None and conversation.usage_report is usage_report:
             conversation.usage_report = None
         conversation.branch = reply["branch"]
         tokens = reply["tokens_before"] + reply["tokens_unbudgeted"]

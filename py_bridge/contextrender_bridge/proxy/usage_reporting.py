@@ -19,7 +19,7 @@ from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.fitting import REFERENCES, RenderedRequest, reason_of
 from contextrender_bridge.client.replies import RenderView
-from contextrender_bridge.proxy.conversations import ProxiedCall
+from contextrender_bridge.proxy.conversations import Conversation, ProxiedCall
 from contextrender_bridge.proxy.own_calls import tool_name
 from contextrender_bridge.proxy.routing import first
 
@@ -163,20 +163,31 @@ class UsageNotes:
         if call.conversation.usage_report is not usage_report:
             return
         call.conversation.usage_report = None
-        fields = {
-            "session": call.session,
-            "branch": call.conversation.branch,
-            "usage": dict(usage_report),
-        }
-        task = asyncio.ensure_future(self._send(fields, call.controls.token))
+        sending = self._send(
+            call.session, call.conversation, usage_report, call.controls.token, call.later
+        )
+        task = asyncio.ensure_future(sending)
         self._reports.add(task)
         task.add_done_callback(self._reports.discard)
 
-    async def _send(self, fields: Mapping[str, Any], token: str | None) -> None:
+    async def _send(
+        self,
+        session: str,
+        conversation: Conversation,
+        usage_report: Mapping[str, Any],
+        token: str | None,
+        recording: asyncio.Task[Any] | None,
+    ) -> None:
         """Send a call's usage to the service. Only log a failure: the agent has its answer.
 
-        A busy service may answer late. So this task has only the fields, not the call's history.
+        First wait for the task `recording`, if the call is recorded after its answer, because the
+        service ignores the usage of a call that it does not have.
         """
+        if recording is not None:
+            await asyncio.wait([recording])
+            # A busy service may answer late, and the recording's result has the call's history.
+            del recording
+        fields = {"session": session, "branch": conversation.branch, "usage": dict(usage_report)}
         try:
             await self._client.call("record_usage", fields, token)
         except Exception as failure:
