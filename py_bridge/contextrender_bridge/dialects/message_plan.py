@@ -101,7 +101,7 @@ class MessagePlan:
         return {*self._texts, *self._unpaired_results, *dict(self._calls), *dict(self._unanswered)}
 
     def parts(self, messages: Iterable[int]) -> dict[int, ShownParts]:
-        """Return, for each of these positions, the parts of the message that the prompt has."""
+        """Return what the prompt shows of each message at these positions."""
         # Local names make this loop over long histories faster.
         planned, unanswered = self._calls, self._unanswered
         arguments, texts, parts = self._arguments, self._texts, dict[int, ShownParts]()
@@ -158,8 +158,7 @@ class MessagePlan:
         Show a line in place of each omitted result of its calls. If `alternates` is true, messages
         of the model must not be neighbours, and the newest answer cannot be merged with another. So
         also show a result between the newest answer and the model's message before it.
-        `answer_ends` has the last message of an answer by each message of the answer, if the answer
-        has several messages.
+        `answer_ends` maps each message of an answer with several messages to the answer's last one.
         """
         if not newest:
             return

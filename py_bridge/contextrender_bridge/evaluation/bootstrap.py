@@ -179,7 +179,10 @@ def pairs_of(compared: Sequence[Sequence[str]], budgets: Sequence[int]) -> list[
 def differences(
     bootstrap: Bootstrap, cases: Sequence[Case], pairs: Sequence[Pair]
 ) -> Iterator[Difference]:
-    """Yield every figure's difference for every pair. `cases` are in the order of the scores."""
+    """Yield every figure's difference for every pair of cases.
+
+    `cases` have the order of the cases in the scores that `bootstrap` resamples.
+    """
     index_of = {case: index for index, case in enumerate(cases)}
     for case, other in pairs:
         for figure in FIGURES:

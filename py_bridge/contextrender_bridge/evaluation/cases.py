@@ -25,7 +25,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """The policy with its parameters, as on the command line."""
+        """The label, which names the policy with its parameters, or else the policy alone."""
         return self.label or self.policy
 
     @property

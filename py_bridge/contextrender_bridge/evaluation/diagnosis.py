@@ -163,9 +163,10 @@ class _CompactedHistory:
                     yield self._loss(event, missing_values, position)
 
     def _loss(self, event: RecallEvent, missing_values: frozenset[str], position: int) -> Loss:
-        """Return the loss at the answer that is at `position` in `after`.
+        """Return the loss of the result of `event`: the answer used values that were missing.
 
-        If an earlier result in `after` has a missing value, the agent read the value again.
+        The answer is message number `position` after the compaction. If a result between the
+        compaction and the answer has a missing value, the agent had read the value again.
         """
         loss = Loss(
             turn=self._turn_of(self._before_count + position),

@@ -79,10 +79,11 @@ class RecentBodies:
         self._bodies: list[Body] = []
 
     def read(self, raw: bytes, key: str) -> Body:
-        """Return the body with its items in the field `key`.
+        """Return the parsed body, whose items are in the field `key`.
 
-        Raise ValueError if it is no JSON object in UTF-8, or has a number that cannot be written
-        again. Such a body is sent as it is.
+        Items that the body shares with an earlier body of its history are not parsed again, and the
+        new body replaces the earlier one. Raise ValueError if the body is no JSON object in UTF-8,
+        or has a number that cannot be written again.
         """
         try:
             text = raw.decode()

@@ -64,16 +64,19 @@ class Windows:
 class WindowedRequest:
     """One request, cut to the model's context window if necessary."""
 
-    def __init__(self, windows: Windows, raw: bytes, read: Body, dialect: str, size: Size) -> None:
-        """Prepare the request with the bytes `raw` and the parsed body `read`.
+    def __init__(
+        self, windows: Windows, raw: bytes, parsed: Body, dialect: str, size: Size
+    ) -> None:
+        """Prepare the request with the bytes `raw` and the `parsed` body.
 
-        `size` has the tokens that the service counted in the history's first messages.
+        `size` has the number of the history's first messages that the service has counted, and
+        their tokens.
         """
-        self._windows, self._raw, self._read, self._size = windows, raw, read, size
+        self._windows, self._raw, self._parsed, self._size = windows, raw, parsed, size
         self._key = DIALECTS[dialect].key
         self._dialect = dialect
-        self._model = read.fields.get("model")
-        self._body: Mapping[str, Any] = read.fields
+        self._model = parsed.fields.get("model")
+        self._body: Mapping[str, Any] = parsed.fields
         self._measured_request: MeasuredRequest | None = None
         self.truncated_to = 0
         """The tokens to which the request was cut; 0 if it was not cut."""
@@ -84,7 +87,7 @@ class WindowedRequest:
         `max_bytes` is the limit from an earlier refusal of this history, None without one. If both
         limits are unknown, return the request unchanged.
         """
-        self._use(self._read.fields)
+        self._use(self._parsed.fields)
         window = self._windows.window(self._model)
         if max_bytes is not None and len(self._raw) > max_bytes:
             return self.smaller(len(self._raw), max_bytes / len(self._raw)) or self._raw
@@ -95,7 +98,7 @@ class WindowedRequest:
     def rendered(self, body: Mapping[str, Any]) -> bytes:
         """Encode a rendered body, with the original bytes of its unchanged items."""
         self._use(body)
-        return splice(self._raw, self._read, self._key, body)
+        return splice(self._raw, self._parsed, self._key, body)
 
     def smaller(self, size: int, share: float) -> bytes | None:
         """Return the current body, cut to about `share` of the tokens that it was last sent with.
@@ -129,7 +132,7 @@ class WindowedRequest:
         """Return the current body, cut to about this number of tokens."""
         self.truncated_to = tokens
         shortened = self._measured.shorten(tokens)
-        return splice(self._raw, self._read, self._key, shortened)
+        return splice(self._raw, self._parsed, self._key, shortened)
 
     def _use(self, body: Mapping[str, Any]) -> None:
         """Make `body`, the agent's request or a rendered one, the current body."""
@@ -145,7 +148,7 @@ class WindowedRequest:
             ratio = self._windows.bytes_per_token(self._model)
             self._measured_request.bytes_per_token = ratio
             # The service counted the messages of the agent's request, not of a rendered one.
-            is_original = self._body is self._read.fields
+            is_original = self._body is self._parsed.fields
             if is_original and self._size.messages and self._size.tokens:
                 self._measured_request.count_as(self._size.tokens, self._size.messages)
         return self._measured_request

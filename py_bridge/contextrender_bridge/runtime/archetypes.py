@@ -96,12 +96,13 @@ def _plain_fields(archetype: object) -> dict[str, Any]:
 
 
 def nodes_from(
-    kinds: TypeNumbers, node_rows: Iterable[NodeRow], owner: UUID, read: Callable[[], None]
+    kinds: TypeNumbers, node_rows: Iterable[NodeRow], owner: UUID, load_edges: Callable[[], None]
 ) -> list[tuple[Any, bytes] | Exception]:
     """Build an owner's nodes from their stored rows.
 
     Return, for each node, its anchor and its uncompressed row, or the error if its row cannot be
-    read. The first use of a node's edges calls `read`, which must fill the node's edge list.
+    read. The first use of a node's edges calls `load_edges`, which must fill the edge lists of all
+    these nodes.
     """
     node_rows = list(node_rows)
     nodes: list[tuple[Any, bytes] | Exception] = []
@@ -116,7 +117,7 @@ def nodes_from(
         # The constructor would make a new node, so set the attributes without it.
         anchor = NodeAnchor.__new__(NodeAnchor)
         vars(anchor).update(_state(id, owner, archetype, metadata))
-        vars(anchor).update(edges=StoredEdges(read), version=0, topology_index_data=None)
+        vars(anchor).update(edges=StoredEdges(load_edges), version=0, topology_index_data=None)
         archetype.__jac__ = anchor
         # The row of an older version lacks newer fields, which get their defaults in the node.
         # Return a row with these defaults; otherwise the node would count as changed.

@@ -182,8 +182,9 @@ class _EdgeCheck:
     ) -> Iterator[StoreFinding]:
         """Yield the missing edges of a branch's calls.
 
-        For each call that can be read, expect an edge to its answer, or from the branch if it has
-        none, and an edge from the previous call. Then compare the numbers of its other edges.
+        For each call that can be read, expect these edges: from the call to its answer or, if the
+        call has no answer, from the branch to the call; and from the previous call to the call.
+        Compare the numbers of the call's other edges with the numbers in its record.
         """
         nodes, expected = self._nodes, list[Edge]()
         for id, messages, is_second in _possible_calls(nodes.session, info, history):

@@ -53,24 +53,25 @@ class StoreFinding:
 def repair(store: Store, finding: StoreFinding) -> bool:
     """Repair a finding, and return whether that was possible.
 
-    Move unreadable nodes and orphans into quarantine. Write an edge again if it is missing, if its
-    correct row is known, or if it is unreadable and has no fields. Delete other corrupted edges of
-    types in `DERIVED`, and dangling edges of types not in `KEPT_IF_DANGLING`. Missing nodes stay
-    missing.
+    Move unreadable nodes and orphans into quarantine. Write an edge again if it is missing, if the
+    finding has its correct `row`, or if it is unreadable and its type has no fields. Delete other
+    corrupted edges of types in `DERIVED`, and dangling edges of types not in `KEPT_IF_DANGLING`.
+    Missing nodes stay missing.
     """
     if finding.kind in ("unreadable", "orphan") and finding.node is not None:
         put_aside(store, finding.owner, finding.node, finding.message)
         return True
     if finding.edge is None:
         return False
-    name = store.kinds.name(finding.edge[1])[1]
+    _, edge_type, _ = finding.edge
+    _, type_name = store.kinds.name(edge_type)
     edge_key = (finding.owner, *finding.edge)
-    needs_no_row = finding.kind == "unreadable" and name not in WITH_FIELDS
+    needs_no_row = finding.kind == "unreadable" and type_name not in WITH_FIELDS
     if finding.kind == "missing" or finding.row is not None or needs_no_row:
         store.write(WriteBatch(upsert_edges=[(*edge_key, finding.row)]))
         return True
-    is_wrong = finding.kind == "corrupted" and name in DERIVED
-    is_useless = finding.kind == "dangling" and name not in KEPT_IF_DANGLING
+    is_wrong = finding.kind == "corrupted" and type_name in DERIVED
+    is_useless = finding.kind == "dangling" and type_name not in KEPT_IF_DANGLING
     if is_wrong or is_useless:
         store.write(WriteBatch(delete_edges=[edge_key]))
     return is_wrong or is_useless

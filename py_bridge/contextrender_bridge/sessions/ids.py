@@ -151,11 +151,11 @@ def call_id(session: UUID, branch: int, events: int, is_second: bool = False) ->
 
 
 def call_ids(
-    session: UUID, branches: Sequence[BranchInfo], branch: int, events: Sequence[int]
+    session: UUID, branches: Sequence[BranchInfo], branch: int, event_counts: Sequence[int]
 ) -> list[UUID]:
-    """Return the ids of the calls in a branch's history that had these numbers of events."""
-    pairs = zip(owners(branches, branch, events), events, strict=True)
-    return [call_id(session, owner, number) for owner, number in pairs]
+    """Return the ids of the calls that were made when a branch's history had that many events."""
+    pairs = zip(owners(branches, branch, event_counts), event_counts, strict=True)
+    return [call_id(session, owner, count) for owner, count in pairs]
 
 
 def earlier_call_ids(

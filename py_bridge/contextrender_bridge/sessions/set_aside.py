@@ -84,14 +84,15 @@ def _moves(
 ) -> list[Statement]:
     """Return the statements that give a session's parts, and the ends of its edges, new ids.
 
-    Edges are moved at both ends, also at an end whose node is missing. Only the edges to share
-    links keep their source, because links are not moved.
+    Edges are moved at both ends, also at an end whose node is missing. Edges to share links keep
+    the old session as their source: the links belong to the session that keeps the name.
     """
     link_kind = store.kinds.number("nodes.edges", "HasShareLink")
     node_moves = [(moved_id(id, new_id), owner, id) for id in part_ids]
     end_ids = part_ids | _ends_between(store, owner, *ids_of_session(old_id))
     end_moves = [(moved_id(id, new_id), owner, id) for id in end_ids - {old_id}]
     end_moves.append((new_id, owner, old_id))
+    # MOVE_SOURCE leaves out edges of the type `link_kind`.
     source_moves = [(*move, link_kind) for move in end_moves]
     return [(MOVE_NODE, node_moves), (MOVE_SOURCE, source_moves), (MOVE_TARGET, end_moves)]
 

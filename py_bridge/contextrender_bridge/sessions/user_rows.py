@@ -38,6 +38,7 @@ def stored_bytes(store: Store, owner: UUID) -> int:
 
 def count_sessions(store: Store, owner: UUID) -> int:
     """Return the number of the owner's sessions."""
+    # Every session is listed. With this condition, the query uses the index `nodes_listed`.
     kind = store.kinds.number("nodes.session", "Session")
     query = "SELECT COUNT(*) FROM nodes WHERE owner = ? AND kind = ? AND listed IS NOT NULL"
     return int(store.read(query, (owner, kind))[0][0])

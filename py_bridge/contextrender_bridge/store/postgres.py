@@ -140,9 +140,10 @@ class PostgresStore(Store):
 
     @contextmanager
     def _write_connection(self) -> Iterator[tuple[psycopg.Connection[Any], Callable[[], None]]]:
-        """Yield a connection, and a function to call before the commit, which limits its time.
+        """Yield a connection, and a function that starts the time limit of the block's commit.
 
-        When the block ends, its commits are on disk, also on the standbys that must confirm them.
+        Call the function right before the commit. When the block ends, what it committed is on
+        disk, also on the standbys that must confirm it.
         Raise WriteConflict if the write conflicts with another one, StoreUnavailable if it fails.
         """
         notices: list[str] = []  # messages of the server, such as NOT_REPLICATED

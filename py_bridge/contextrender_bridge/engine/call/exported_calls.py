@@ -165,7 +165,10 @@ def _is_record(call: Mapping[str, Any]) -> bool:
 
 
 def _edges(call: Mapping[str, Any]) -> CallEdges:
-    """Return a call's edges. Raise ValueError, TypeError or KeyError for a wrong format."""
+    """Return the edges of an exported call, and the fields that `CallEdges` stores with them.
+
+    Raise ValueError, TypeError or KeyError for a wrong format.
+    """
     edges = [_edge(*edge) for edge in call["shown"]]
     distinct_edges = {(edge.kind, edge.event) for edge in edges}
     _check(len(distinct_edges) == len(edges))

@@ -304,9 +304,9 @@ def _edits(call: Call, path: str, fields: Mapping[str, Any], arguments: str) -> 
 
 
 def _texts_outside_files(fields: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the texts in a call's arguments, without texts that a file contains or shall contain.
+    """Yield the texts in a call's arguments, without texts that are the contents of a file.
 
-    Such a text may show a patch, which the call does not apply.
+    A patch inside a file's contents is only text: the call does not apply it.
     """
     in_files = (*_OLD_TEXT_NAMES, *_NEW_TEXT_NAMES, *_FILE_TEXT_NAMES)
     return _texts({name: value for name, value in fields.items() if name not in in_files})

@@ -64,9 +64,10 @@ def select_greedily(
     """Select the result with the highest score, again and again, while one fits `free` tokens.
 
     The score of a result is its entry of `scores` less `redundancy_penalty` times its redundancy.
-    The redundancy is the highest cosine of the result to a selected one, or 0 if that is larger. Of
-    equal scores, the older result is selected. `tokens` has the cost of each result.
-    `cosines_to(i)` returns the cosine of every result to result i.
+    The redundancy is the result's highest cosine to a selected result, but at least 0. Of equal
+    scores, the older result is selected. `tokens` has the cost of each result. `cosines_to(i)`
+    returns the cosine of every result to result i. The returned `last_scores` have each result's
+    score when it was last considered.
     """
     redundancy = np.zeros(len(scores))
     current_scores = scores.astype(np.float64)

@@ -256,7 +256,12 @@ def _dump(value: Any, original: str) -> str:
 
 
 def _compile(name: str, pattern: str) -> Rule:
-    """Return the rule of a pattern. Raise CommandError if it is invalid or matches empty text."""
+    """Return the rule of a pattern.
+
+    A match is replaced by the rule's mark, but the text of groups whose names begin with "before"
+    or "after" stays, before or after the mark. Raise CommandError if the pattern is invalid or
+    matches an empty text.
+    """
     try:
         re2: Any = importlib.import_module("re2")
     except ImportError:
@@ -265,8 +270,8 @@ def _compile(name: str, pattern: str) -> Rule:
     options.log_errors = False
     try:
         compiled = re2.compile(pattern.encode(), options)
-    except re2.error as wrong:
-        reason = wrong.args[0].decode() if wrong.args else ""
+    except re2.error as error:
+        reason = error.args[0].decode() if error.args else ""
         raise CommandError(f"redact: the rule {name!r} is not an RE2 pattern: {reason}.") from None
     if compiled.search(b"") is not None:
         raise CommandError(f"redact: the rule {name!r} matches an empty text, and so everything.")
