@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.base.usage import is_count
@@ -27,7 +27,7 @@ class ProviderReply:
     error: str = ""
 
     @classmethod
-    def of(cls, values: object) -> Self:
+    def of(cls, values: object) -> ProviderReply:
         """Return the reply with these fields. Raise InvalidRequest if one is unknown or invalid."""
         if not isinstance(values, Mapping) or set(values).difference(REPLY_FIELDS):
             raise InvalidRequest(f"a provider's reply has {', '.join(REPLY_FIELDS)}")

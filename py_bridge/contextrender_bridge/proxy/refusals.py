@@ -23,7 +23,7 @@ COUNTED_SHARE = 0.9
 
 _CERTAIN = re.compile(
     rb"context_length_exceeded|context_window_exceeded|model_max_prompt_tokens_exceeded"
-    rb"|exceed_context_size|request_too_large|tokens_limit_reached|max_seq_len"
+    rb"|exceed_context_size|request_too_large|tokens_limit_reached|max_(?:seq|input)_len"
     rb"|ContextWindowExceeded|ContextOverflow|image and text exceed|n_ctx"
     rb"|context[ _-]?(?:window|size|limit|length|overflow)"
     rb"|max(?:imum)?[ _](?:prompt|input) (?:length|characters)|expected maxlength"
