@@ -221,11 +221,7 @@ class Connection:
         return self.url != previous_url
 
     def _has_newer_token(self, refused_token: str) -> bool:
-        """Return whether the connection now has another token than the refused one.
-
-        If the local service's token was refused, read it again: the service may have written a new
-        token. A token that the caller gave to the client stays.
-        """
+        """Return whether another token than the refused one is known, and use it from now on."""
         if self.token == refused_token and not self._own_token:
             try:
                 self.token = resolve_credentials(self.url, None).token

@@ -113,12 +113,9 @@ class EdgeTrail:
     def _edges_by_number(
         self, history: History, result_numbers: Mapping[int, int]
     ) -> tuple[dict[int, ShownEvent], dict[int, ShownEvent], dict[int, ShownEvent]]:
-        """Return the edges of `by_event` that lead to results, to calls and to texts.
+        """Return the edges of `by_event` to results, to calls and to texts.
 
-        - An edge to a result has the result's number as its key. `result_numbers` maps the event of
-          a result to this number.
-        - An edge to a call has the number of the call's result.
-        - An edge to a text has the position of the text's message.
+        The key is the result's number, or the position of the text's message.
         """
         call_events = history.results.call_event
         result_of_call = {event: r for r, event in enumerate(call_events) if event != NO_CALL}
