@@ -22,14 +22,15 @@ Replay = Callable[[Sequence[Run], Sequence[Case]], Sequence[RunScore]]
 
 
 def recommend(runs: Sequence[Run], cases: Sequence[Case], replay: Replay | None = None) -> Verdict:
-    """Return the verdict on runs under these cases, by the billing rule of the runs' provider.
+    """Replay the runs under these cases, and return the verdict on which case to use.
 
-    Every case is replayed with `agent_defaults`, because the verdict is for agents at work.
-    `replay` may use other processes. If `replay` is None, the runs are replayed in this process
-    without embeddings.
+    The costs are by the billing rule of the runs' provider. Every case is replayed with
+    `agent_defaults`, because the verdict is for agents at work. `replay` may use other processes.
+    If `replay` is None, the runs are replayed in this process without embeddings.
     """
 
     def replay_here(runs: Sequence[Run], cases: Sequence[Case]) -> list[RunScore]:
+        """Replay the runs in this process, in a closed loop."""
         return [replay_run(run, cases, NoEmbedder(), closed_loop=True) for run in runs]
 
     cases = [dataclasses.replace(case, agent_defaults=True) for case in cases]
@@ -37,6 +38,7 @@ def recommend(runs: Sequence[Run], cases: Sequence[Case], replay: Replay | None 
     bootstrap = Bootstrap(scores)
     figures_by_case = [(case, bootstrap.estimates(index)) for index, case in enumerate(cases)]
     rule = pricing_rule_of(run.model for run in runs)
+    # The model of most runs.
     run_counts = Counter(run.model for run in runs if run.model)
     main_model = max(run_counts, key=lambda name: run_counts[name], default="")
     lengths = run_lengths(scores, rule)
@@ -46,7 +48,10 @@ def recommend(runs: Sequence[Run], cases: Sequence[Case], replay: Replay | None 
 def first_calls[Message: Mapping[str, Any]](
     messages: Sequence[Message], calls: int
 ) -> tuple[Sequence[Message], int]:
-    """Return the messages up to the answer of call number `calls`, and the number of all calls."""
+    """Return the messages of the first `calls` model calls, and the number of all model calls.
+
+    The messages end with an answer, unless there are no more calls than that.
+    """
     answer_ends = [end for end, message in enumerate(messages, 1) if message["role"] == "assistant"]
     if len(answer_ends) <= calls:
         return messages, len(answer_ends)

@@ -17,7 +17,8 @@ from contextrender_bridge.engine.text.tokens import TokenCounter, call_parts, js
 class Unit(NamedTuple):
     """A part of a prompt that is cached as a whole: a message's text, its calls, or tool schemas.
 
-    `identity` is hashable and equal for equal parts. `blocks` counts its content blocks.
+    `identity` is hashable, and equal for units with equal contents. `blocks` is the number of
+    content blocks in the unit.
     """
 
     identity: object
@@ -27,14 +28,14 @@ class Unit(NamedTuple):
 
 @dataclass(slots=True, frozen=True)
 class PromptSize:
-    """The tokens of a prompt, and those of its beginning that the previous prompt also had."""
+    """The tokens of a prompt, of which `cached` are at its beginning and in the previous prompt."""
 
     tokens: int
     cached: int
 
 
 class Prompts:
-    """The tokens of one run's prompts. Every text is counted once."""
+    """Splits one run's prompts into units and counts their tokens, those of a text only once."""
 
     def __init__(self, counter: TokenCounter, tools: Sequence[Mapping[str, Any]] = ()) -> None:
         """Count with `counter`. The schemas of `tools` precede every billed prompt."""
@@ -51,9 +52,10 @@ class Prompts:
     def compare(
         self, previous: Sequence[Unit], messages: Sequence[Mapping[str, Any]]
     ) -> tuple[list[Unit], PromptSize]:
-        """Return the units of a prompt, and its size.
+        """Return the units of a prompt with these messages, and its size.
 
-        The first units count as cached, as far as they equal the first units of `previous`.
+        `previous` has the units of the previous prompt. The units that both prompts begin with
+        count as cached.
         """
         units = self.units_of(messages)
         cached = 0
@@ -77,7 +79,7 @@ class Prompts:
         return sum(unit.tokens for unit in self.units_of(messages))
 
     def _units(self, message: Mapping[str, Any]) -> list[Unit]:
-        """Return a message's units: its text and its calls. An answer's empty text is no unit."""
+        """Return a message's units: its text and its calls. An answer's empty text has no unit."""
         role, content = message.get("role"), message.get("content")
         calls = message.get("tool_calls")
         units: list[Unit] = []
@@ -92,7 +94,7 @@ class Prompts:
         return units
 
     def _text_tokens(self, role: object, content: object) -> int:
-        """Return the tokens of a message's content. A text is counted once, whatever its role."""
+        """Return the tokens of a message's content. A text that was counted before is looked up."""
         if not isinstance(content, str) or not content:  # an empty text's tokens depend on the role
             return self._counter.message({"role": role, "content": content})
         if content not in self._texts:
@@ -100,6 +102,7 @@ class Prompts:
         return self._texts[content]
 
     def _call_tokens(self, call: Mapping[str, Any]) -> int:
+        """Return the tokens of a tool call. A call that was counted before is looked up."""
         parts = call_parts(call)
         if parts not in self._calls:
             self._calls[parts] = self._counter.call(call)
@@ -142,10 +145,11 @@ class OpenAICache:
         is_cached = True  # whether the prompt is cached from its start to the current unit
         for prefix_hash, unit in zip(_prefix_hashes(units), units, strict=True):
             prompt_tokens += unit.tokens
+            # This beginning is cached if it is stored and all shorter beginnings are cached.
             is_cached = is_cached and _is_alive(self._last_uses.get(prefix_hash), time)
             if is_cached:
                 cached_tokens = prompt_tokens
-            self._last_uses[prefix_hash] = time
+            self._last_uses[prefix_hash] = time  # the call stores or refreshes it
         cache_read = 0
         if cached_tokens >= MIN_CACHED_TOKENS:
             cache_read = cached_tokens - cached_tokens % OPENAI_BLOCK
@@ -153,7 +157,7 @@ class OpenAICache:
 
 
 class AnthropicCache:
-    """Anthropic's cache: beginnings up to a breakpoint are written to it and read from it.
+    """Anthropic's cache: it stores a prompt's beginning up to each breakpoint.
 
     One breakpoint is at the end of every prompt. With `has_quarter_breakpoints`, three more are
     after a quarter, a half and three quarters of the tokens. They stay at the same units as long as
@@ -172,8 +176,8 @@ class AnthropicCache:
     def bill(self, units: Sequence[Unit], time: float = 0.0) -> Usage:
         """Return the usage of a prompt. Its longest cached beginning is read, the rest is written.
 
-        Every unit ends a beginning of the prompt. The lists have the hash, the tokens and the
-        blocks of each of these beginnings.
+        The lists have an item for each unit: the hash, the tokens and the blocks of the prompt from
+        its start to this unit.
         """
         if not units:
             return Usage()
@@ -183,6 +187,7 @@ class AnthropicCache:
         breakpoints = self._breakpoints(hashes, tokens)
         last_cached = max(self._last_cached_unit(u, hashes, blocks, time) for u in breakpoints)
 
+        # Store or refresh the beginnings that end at a breakpoint, and the one that is read.
         for unit in breakpoints:
             if tokens[unit] >= MIN_CACHED_TOKENS:  # the provider caches nothing shorter
                 self._last_uses[hashes[unit]] = time
@@ -195,14 +200,15 @@ class AnthropicCache:
         return Usage(uncached=uncached, cache_read=cache_read, cache_write=cache_write)
 
     def _breakpoints(self, hashes: Sequence[int], tokens: Sequence[int]) -> list[int]:
-        """Return the indexes of the units after which this prompt has a breakpoint.
+        """Return the indexes of the units after which this prompt has a breakpoint, in order.
 
-        The lists have the hash and the tokens of the prompt's beginning up to each unit.
+        Move the quarters' breakpoints if the prompt does not continue the last one. The lists have
+        for each unit the hash and the tokens of the prompt from its start to this unit.
         """
         continues_last_prompt = self._last_prompt_hash in hashes
         if self._has_quarter_breakpoints and not continues_last_prompt:
             quarters = [tokens[-1] * quarter / 4 for quarter in (1, 2, 3)]
-            # The last unit that ends within the quarter; none if the first unit is larger.
+            # Of each quarter, the last unit that ends within it; `_NO_UNIT` if the first is larger.
             last_units = {bisect_right(tokens, quarter) - 1 for quarter in quarters}
             self._quarter_units = sorted(last_units - {_NO_UNIT})
         self._last_prompt_hash = hashes[-1]
@@ -211,10 +217,11 @@ class AnthropicCache:
     def _last_cached_unit(
         self, breakpoint_unit: int, hashes: Sequence[int], blocks: Sequence[int], time: float
     ) -> int:
-        """Return the last unit, at or before a breakpoint, that ends a cached beginning.
+        """Return the end of the longest cached beginning that a breakpoint finds: a unit's index.
 
         Return `_NO_UNIT` if there is none. The provider searches at most `ANTHROPIC_LOOKBACK`
-        content blocks before the breakpoint.
+        content blocks backwards from the breakpoint. The lists have for each unit the hash and the
+        blocks of the prompt from its start to this unit.
         """
         for unit in range(breakpoint_unit, -1, -1):
             if blocks[breakpoint_unit] - blocks[unit] > ANTHROPIC_LOOKBACK:
@@ -267,7 +274,7 @@ class Biller:
 
 
 def _prefix_hashes(units: Sequence[Unit]) -> list[int]:
-    """Return for each unit a hash of the prompt up to and including it."""
+    """Return for each unit a hash of the prompt from its start to the end of this unit."""
     hashes: list[int] = []
     last_hash = 0
     for unit in units:

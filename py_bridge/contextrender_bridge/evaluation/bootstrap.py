@@ -36,10 +36,11 @@ class Estimate:
 
     @classmethod
     def of(cls, value: Floats, resampled: Floats, by_task: Floats) -> Self:
-        """Return the estimate from the figure over all runs, in each sample, and of each task.
+        """Return the estimate of a figure. A figure that is not known is NaN.
 
-        There is no interval if fewer than two tasks have the figure, because every sample would
-        consist of the same task.
+        `value` is the figure over all runs, `resampled` has it for each sample of tasks, and
+        `by_task` for each task. There is no interval if fewer than two tasks have the figure,
+        because every sample would consist of the same task.
         """
         if not np.isfinite(value):
             return cls(None, None, None)
@@ -57,7 +58,7 @@ class Estimate:
 
 
 def span(share: Estimate) -> str:
-    """Return a share's interval in percent; empty if it has none."""
+    """Return a share's interval in percent, such as `[12.0,15.5]`; empty if it has none."""
     if share.low is None or share.high is None:
         return ""
     return f"[{100 * share.low:.1f},{100 * share.high:.1f}]"
@@ -98,7 +99,7 @@ class Bootstrap:
         self._samples = draw_samples(self.tasks, resamples)
 
     def estimates(self, case: int) -> dict[str, Estimate]:
-        """Return every figure of the case with that number, by name."""
+        """Map the name of every figure to its estimate. `case` is the case's index."""
         total, resampled, by_task = self._sums(case)
         return {
             figure.name: Estimate.of(figure.of(total), figure.of(resampled), figure.of(by_task))
@@ -106,7 +107,10 @@ class Bootstrap:
         }
 
     def difference(self, figure: Figure, case: int, other: int) -> Estimate:
-        """Return how much higher the figure is under one case than under another."""
+        """Return how much higher the figure is under one case than under another.
+
+        The cases are given by index. Both have the same samples, so the difference is paired.
+        """
         total, resampled, by_task = (
             figure.of(sums) - figure.of(other_sums)
             for sums, other_sums in zip(self._sums(case), self._sums(other), strict=True)
@@ -114,7 +118,11 @@ class Bootstrap:
         return Estimate.of(total, resampled, by_task)
 
     def _sums(self, case: int) -> tuple[Sums, Sums, Sums]:
-        """Return the sums over all runs, over every sample, and over each task's runs."""
+        """Return the sums of a case: over all runs, over every sample, and over each task's runs.
+
+        `case` is the case's index. Each of the three maps a column's name to its sum or sums.
+        """
+        # A row has the columns of one run.
         columns_by_run = [columns_of(run, run.cases[case]) for run in self._runs]
         names = list(columns_by_run[0])
         rows = np.array([list(columns.values()) for columns in columns_by_run], np.float64)
@@ -157,7 +165,7 @@ Pair = tuple[Case, Case]
 
 
 def pairs_of(compared: Sequence[Sequence[str]], budgets: Sequence[int]) -> list[Pair]:
-    """Return the cases to compare: for each pair of names, a pair of cases per budget.
+    """Return the pairs of cases to compare. Each pair of names gives a pair of cases per budget.
 
     A name such as `prune@12000` has its own budget, and ignores `budgets`. Raise CommandError if a
     policy is unknown, or if both cases of a pair are the same.
@@ -181,7 +189,7 @@ def differences(
 ) -> Iterator[Difference]:
     """Yield every figure's difference for every pair of cases.
 
-    `cases` have the order of the cases in the scores that `bootstrap` resamples.
+    `cases` has all cases of the replay, in the order in which `bootstrap` numbers them.
     """
     index_of = {case: index for index, case in enumerate(cases)}
     for case, other in pairs:

@@ -13,8 +13,9 @@ from contextrender_bridge.evaluation.baselines import BASELINES, new_summaries
 class Case:
     """A policy with its parameters and a budget.
 
-    With `agent_defaults`, a prompt has the newest results under any policy. The clients and the
-    proxy request such prompts. `label` is the policy as it was named with parameters, or empty.
+    With `agent_defaults`, every prompt shows the newest results, whatever the policy. The clients
+    and the proxy request such prompts. `label` is the policy with its parameters as the user wrote
+    them, such as `prune:weight_recency=2`. It is empty if the user wrote no parameters.
     """
 
     policy: str
@@ -25,12 +26,12 @@ class Case:
 
     @property
     def name(self) -> str:
-        """The label, which names the policy with its parameters, or else the policy alone."""
+        """The policy with its parameters as the user wrote them, or the policy alone if none."""
         return self.label or self.policy
 
     @property
     def size(self) -> str:
-        """The budget as text."""
+        """The budget as text, such as `6,000` or `auto`."""
         return size_of(self.budget)
 
     @property
@@ -49,7 +50,7 @@ def size_of(budget: int) -> str:
 
 
 def cases_of(policies: str, budgets: str) -> list[Case]:
-    """Return every policy with every budget; both are comma-separated.
+    """Return a case for every policy with every budget. Both arguments are comma-separated lists.
 
     A policy may have parameters, as in `prune:weight_recency=2`, and its own budget, as in
     `prune@12000`. The parameter `agent_defaults=1` sets `Case.agent_defaults`. Raise CommandError
@@ -60,7 +61,7 @@ def cases_of(policies: str, budgets: str) -> list[Case]:
     if not (specs and sizes):
         raise CommandError("--policy and --budget need at least one value each.")
     cases = [case for spec in specs for case in cases_named(spec, sizes)]
-    return list(dict.fromkeys(cases))
+    return list(dict.fromkeys(cases))  # each case once
 
 
 def cases_named(spec: str, budgets: Sequence[int]) -> list[Case]:
@@ -87,15 +88,15 @@ def cases_named(spec: str, budgets: Sequence[int]) -> list[Case]:
 def _check_policy(policy: str) -> None:
     """Raise InvalidRequest if the policy is unknown, or if it is a baseline without its model."""
     if policy in BASELINES:
-        new_summaries(policy)
+        new_summaries(policy)  # raises without a model
     else:
-        policy_named(policy)
+        policy_named(policy)  # raises for an unknown policy
 
 
 def _values(settings: Sequence[str]) -> dict[str, float]:
-    """Return the values of settings such as `reuse_rate=2`, by name.
+    """Map the name of each setting to its value. A setting is a text such as `reuse_rate=2`.
 
-    Raise CommandError if one is not a name and a number.
+    Raise CommandError if a setting is not a name and a number.
     """
     values: dict[str, float] = {}
     for setting in settings:

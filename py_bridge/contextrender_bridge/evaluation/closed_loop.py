@@ -54,12 +54,16 @@ class _Loop:
         self._appended_count = 0
 
     def step(self, turn: Turn) -> None:
-        """Replay one recorded step. Before it, fetch the missing results, each at most once."""
+        """Replay one recorded model call, and add it to the score.
+
+        Before its answer, call the model again and again, and repeat the calls whose results it
+        misses. Stop when no result is missing that can be fetched, each at most once.
+        """
         self._append_until(turn.position)
         fetched_results: set[int] = set()
         while True:
             missing_results = self._call_model(turn)
-            # A result whose call is not recorded cannot be fetched.
+            # Fetch the missing results whose calls are recorded and not yet repeated in this step.
             repeatable = [
                 position
                 for position in missing_results
@@ -74,28 +78,32 @@ class _Loop:
         self.score.output += self._prompts.tokens([self._run.messages[turn.position]])
 
     def _append_until(self, position: int) -> None:
-        """Append the recorded messages before a position."""
+        """Append the recorded messages before a position that the history does not have yet."""
         for recorded_position in range(self._appended_count, position):
             self._append_recorded(recorded_position, self._run.messages[recorded_position])
         self._appended_count = position
 
     def _append_recorded(self, position: int, message: Json) -> None:
-        """Append a message that was recorded at this position, or a copy of it."""
+        """Append the message that was recorded at this position, or a copy of it.
+
+        Record where results are in the history.
+        """
         if message["role"] == "tool":
             self._copies.setdefault(position, []).append(len(self._history))
         self._append(message, self._run.time(position))
 
     def _append(self, message: Json, time: float) -> None:
-        """Append a message. If `time` is before the last message's time, use that time instead."""
+        """Append a message with its time, but not with an earlier time than the last message's."""
         self._history.append(message)
         self._times.append(max([time, *self._times[-1:]]))
 
     def _call_model(self, turn: Turn) -> list[int]:
-        """Make one model call. Return the recorded positions of the results that the agent misses.
+        """Render and bill one prompt. Return the results that the agent misses, in order.
 
-        The agent misses a result if the turn repeats a value of it that the prompt does not have.
-        It also misses each of the newest results that the prompt does not show. If the newest
-        results are small, the agent misses each of them that is not complete.
+        A result is given by its recorded position. The agent misses it if the recorded answer uses
+        a value of the result, and the prompt does not have this value. It also misses a newest
+        result that the prompt does not show or, if the newest results are small, does not show
+        complete.
         """
         let_requests_run()
         prompt = self._render(self._history, self._times)
@@ -103,10 +111,12 @@ class _Loop:
         self.score.bills = self._biller.bills
         self.score.policy_usage = self.score.policy_usage.plus(prompt.usage)
 
+        # Results with a used value that is not visible.
         used_values = frozenset[str]().union(*(event.tokens for event in turn.events))
         missing_values = unseen_tokens(used_values, prompt.messages)
         missing_results = {event.position for event in turn.events if event.tokens & missing_values}
 
+        # Newest results of which the prompt shows no copy.
         newest = [self._run.messages[position] for position in turn.newest]
         are_small = self._prompts.tokens(newest) <= NEWEST_TOKENS
         shown_results = prompt.complete if are_small else prompt.visible
@@ -116,7 +126,7 @@ class _Loop:
         return sorted(missing_results)
 
     def _fetch(self, positions: Sequence[int]) -> None:
-        """Repeat the calls of these results, all in one message, and append the results."""
+        """Append one answer that repeats the calls of these results, and copies of the results."""
         unused_number = len(self._history)  # the history grows, so each id is used only once
         call_ids = {
             position: REPEATED_CALL_ID.format(number)
@@ -133,7 +143,7 @@ class _Loop:
 
 
 def calls_of(messages: Sequence[Mapping[str, Any]]) -> dict[int, Json]:
-    """Return the call of each result, by the result's position.
+    """Map the position of each tool result to its call.
 
     If several calls have the same id, a result belongs to the first of them without a result.
     """

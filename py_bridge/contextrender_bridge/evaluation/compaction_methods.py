@@ -4,7 +4,8 @@ docs/evaluation.md says what is compared.
 
 Each method turns the history before a compaction into a context of a given size. A later step is
 complete if the context has every value that the step used and that only results from before the
-compaction have. Results that the agent read again do not count.
+compaction have. Results that the agent read again do not count. Long because it has the methods,
+their scores and the table.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -65,7 +66,10 @@ class CompactedHistory:
         self.messages += messages
 
     def texts_only(self, size: int, _: str) -> str:
-        """Return a text with the user's first message and the newest texts, without results."""
+        """Return a context of at most `size` tokens, without results.
+
+        It has the user's first message and the newest texts that fit.
+        """
         texts = self._texts()
         first = [text for text in texts if text.role == "user"][:1]
         newest = [text for text in reversed(texts) if text not in first]
@@ -73,7 +77,10 @@ class CompactedHistory:
         return self._write(TextChoice(chosen_texts, tokens), [], size)
 
     def newest_results(self, size: int, _: str) -> str:
-        """Return a text with the chosen texts and the newest results that fit beside them."""
+        """Return a context of at most `size` tokens: texts, and the newest results that fit.
+
+        The texts are chosen as for `POST /v1/compact`. Omitted results have an empty text.
+        """
         texts = choose_texts(self._texts(), size, self.counter, has_summary=False)
         all_results = Selection(
             len(self.messages), complete=tuple(range(len(self.history.results)))
@@ -89,11 +96,11 @@ class CompactedHistory:
         return self._write(texts, newest_first[::-1], size)
 
     def rendered_results(self, size: int, summary: str) -> str:
-        """Return the text that `POST /v1/compact` returns. It begins with the summary, if any.
+        """Return the text that `POST /v1/compact` returns: summary, texts and results.
 
-        First the texts of the user and the assistant are chosen. Then a prompt is rendered, and the
-        results that this prompt shows fill the rest of `size`. The prompt's budget is larger than
-        this rest, because the prompt has more texts than the returned text.
+        The texts of the user and the assistant are chosen first. The results are those that a
+        rendered prompt shows: they fill the rest of `size`. The budget of this prompt is larger
+        than the rest, because the prompt also has the texts that were not chosen.
         """
         counter, history = self.counter, self.history
         texts = choose_texts(self._texts(), size, counter, has_summary=bool(summary))
@@ -162,14 +169,17 @@ class MethodScore:
 
 
 def score_compaction(compaction: RunCompaction) -> list[MethodScore]:
-    """Return the scores of every method at every size; none if no step is measured."""
+    """Return the score of the agent's own context, and of every method at every size.
+
+    Return no scores if no step after the compaction is measured.
+    """
     values_by_step = [values for _, values in used_values(compaction)]
     if not values_by_step:
         return []
     history = CompactedHistory(compaction.before, compaction.model)
 
     def score(method: str, size: int, context: Sequence[Json]) -> MethodScore:
-        """Count the steps that used only values which `context` has."""
+        """Return the score of one context: how many steps used only values that it has."""
         complete = sum(not unseen_tokens(values, context) for values in values_by_step)
         tokens = sum(map(history.counter.message, context))
         return MethodScore(compaction.session, method, size, tokens, len(values_by_step), complete)
@@ -177,6 +187,7 @@ def score_compaction(compaction: RunCompaction) -> list[MethodScore]:
     agent_score = score(AGENT, OWN_SIZE, compaction.summary)
     scores = [agent_score]
     for size in SIZES:
+        # At its own size, a method gets as many tokens as the agent's context had.
         max_tokens = agent_score.tokens if size == OWN_SIZE else size
         for method, write in METHODS.items():
             summary = summary_of(compaction) if method == WITH_SUMMARY else ""
@@ -201,7 +212,7 @@ def score_runs(runs: Sequence[Run], workers: int | None = None) -> list[MethodSc
 
 
 def share_of(scores: Sequence[MethodScore]) -> Estimate:
-    """Return the share of steps that had every value, with an interval over the sessions."""
+    """Return the share of steps that had every value. Its interval resamples the sessions."""
     sessions = sorted({score.session for score in scores})
     rows = np.array([(score.complete, score.steps) for score in scores], np.float64)
     session_of = [sessions.index(score.session) for score in scores]
@@ -231,7 +242,7 @@ def method_table(scores: Sequence[MethodScore]) -> Rows:
 
 
 def _share_cell(scores: Sequence[MethodScore]) -> str:
-    """Return the share of complete steps with its interval; a dash if there are no scores."""
+    """Return the share of complete steps in percent with its interval; a dash without scores."""
     if not scores:
         return "-"
     share = share_of(scores)

@@ -40,7 +40,10 @@ class CompactionScore:
     """
 
     def add_step(self, name: str, values: frozenset[str], missing_values: frozenset[str]) -> None:
-        """Count a step under `name`: the step needed `values`, and did not have some of them."""
+        """Count a step that needed `values`, of which it did not have the `missing_values`.
+
+        `name` is the key of `steps` and `values` under which it counts.
+        """
         has_all_values = not missing_values
         self.steps[name] += has_all_values
         self.values[name] += len(values) - len(missing_values)
@@ -54,16 +57,22 @@ class CompactionScore:
         self.avoided.update(other.avoided)
 
     def share(self, name: str) -> float | None:
-        """Return the share of the measured steps that had all values; None without any step."""
+        """Return the share of the measured steps that had all their values; None without steps.
+
+        `name` is a key of `steps`, such as a budget's.
+        """
         return self.steps[name] / self.steps[ALL_STEPS] if self.steps[ALL_STEPS] else None
 
     def share_of_values(self, name: str) -> float | None:
-        """Return the share of the needed values that were visible; None without any value."""
+        """Return the share of the needed values that the steps had; None without values.
+
+        `name` is a key of `values`, such as a budget's.
+        """
         return self.values[name] / self.values[ALL_STEPS] if self.values[ALL_STEPS] else None
 
     @property
     def rows(self) -> dict[str, str]:
-        """The keys of `steps` and `values` that tables show, by their labels in the tables."""
+        """The rows of tables: each label, mapped to a key of `steps` and `values`."""
         budgets = {
             f"shown {budget_phrase(name)}, nothing read again": name for name in self.budgets
         }
@@ -97,5 +106,5 @@ class CompactionScore:
 
 
 def budget_phrase(name: str) -> str:
-    """Return a budget in words."""
+    """Return a budget in words. `name` is a number of tokens, or the automatic budget's name."""
     return f"within {int(name):,} tokens" if name.isdecimal() else "within an automatic budget"

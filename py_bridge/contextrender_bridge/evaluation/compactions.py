@@ -1,7 +1,8 @@
 """Measures what agents' own compactions lost, and what prompts would have shown of it.
 
 An agent that compacts continues with a summary of its history. A later step is measured if it used
-values that only results from before the compaction have (docs/evaluation.md).
+values that only results from before the compaction have (docs/evaluation.md). Long because each
+step is measured with the summary and with prompts, of which each needs its own history.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -34,10 +35,11 @@ BUDGETS: Final = (24_000, 48_000, 96_000, AUTO)
 
 
 def measure(compactions: Sequence[RunCompaction], cases: Sequence[Case]) -> CompactionScore:
-    """Measure `STEPS` steps after each compaction, rendering the session's calls under every case.
+    """Return what the summaries and the prompts of every case have of the values that steps used.
 
-    Results that the agent read again are removed from the rendered history, and only what a prompt
-    shows from before the compaction counts. The cases' policies must not embed.
+    Up to `STEPS` turns after each compaction are measured. For a case, the session's calls are
+    rendered without the results that the agent read again, and only what a prompt shows from before
+    the compaction counts. The cases' policies must not embed.
     """
     count = len(compactions)
     score = CompactionScore(count, measured=count, budgets=[_budget_key(case) for case in cases])
@@ -49,7 +51,8 @@ def measure(compactions: Sequence[RunCompaction], cases: Sequence[Case]) -> Comp
 def measure_runs(runs: Sequence[Run], workers: int | None = None) -> CompactionScore:
     """Measure the compactions in these runs under the agents' default, with a progress bar.
 
-    If there are more than `MAX_MEASURED`, a random sample is measured, always the same one.
+    If there are more than `MAX_MEASURED`, a random sample is measured. It is the same sample at
+    every call.
     """
     compactions = compactions_of(runs)
     cases = [Case("contextrender_cache_aware", budget, agent_defaults=True) for budget in BUDGETS]
@@ -81,6 +84,7 @@ def _measure(compaction: RunCompaction, cases: Sequence[Case], score: Compaction
     _count_steps_with_summary(compaction, values_by_step, score)
     _count_rereads(compaction, rereads, score)
 
+    # Prompts after the last measured step are not needed.
     last_step = max(values_by_step, default=_first_answer(compaction.after))
     after_without_rereads = _without(compaction.after, rereads)[: last_step + 1]
     for case in cases:
@@ -90,7 +94,10 @@ def _measure(compaction: RunCompaction, cases: Sequence[Case], score: Compaction
 def _count_steps_with_summary(
     compaction: RunCompaction, values_by_step: Mapping[int, frozenset[str]], score: CompactionScore
 ) -> None:
-    """Count each step with the agent's summary, and with the summary and the messages after it."""
+    """Count which steps had their values in the summary, and in the summary or a later message.
+
+    `values_by_step` maps the position of each measured step to the values that it used.
+    """
     for position, values in values_by_step.items():
         messages = [*compaction.summary, *compaction.after[:position]]
         score.add_step(ALL_STEPS, values, frozenset())
@@ -101,7 +108,10 @@ def _count_steps_with_summary(
 def _count_rereads(
     compaction: RunCompaction, rereads: Collection[int], score: CompactionScore
 ) -> None:
-    """Count the results that the agent read again, given their positions, and their tokens."""
+    """Count the results that the agent read again, and the tokens of these results and calls.
+
+    `rereads` has their positions in `compaction.after`.
+    """
     counter = counter_for(compaction.model or None)
     calls = calls_of(compaction.after)
     tokens = sum(counter.message(compaction.after[position]) for position in rereads)
@@ -117,9 +127,9 @@ def _count_prompts(
     case: Case,
     score: CompactionScore,
 ) -> None:
-    """Count each step with the prompt that a case renders, and whether the case avoids compacting.
+    """Count which steps had their values in a case's prompts, and if it avoids the compaction.
 
-    `after` has the messages after the compaction as `_prompts_after` takes them.
+    `after` has the messages after the compaction, with None in place of each removed message.
     """
     longest_prompt = 0
     for position, prompt, history in _prompts_after(compaction, after, values_by_step, case):
@@ -142,12 +152,13 @@ def _first_answer(messages: Sequence[Json]) -> int:
 def _prompts_after(
     compaction: RunCompaction, after: Sequence[Json | None], steps: Collection[int], case: Case
 ) -> Iterator[tuple[int, Prompt, Sequence[Json]]]:
-    """Yield the position, the prompt and the history of each call after the compaction.
+    """Render the session's calls, and yield position, prompt and history of each later call.
 
-    `after` has the messages after the compaction, with None in place of each removed message.
-    `steps` has the positions in `after` of the measured steps: their prompts are yielded even if
-    the answer was removed. The calls before the compaction are rendered first, because a selection
-    and an automatic budget depend on the previous ones.
+    A later call is one after the compaction, and its position is its answer's in `after`. `after`
+    has the messages after the compaction, with None in place of each removed message. The prompts
+    of the measured `steps` are yielded even if their answer was removed. The calls before the
+    compaction are rendered first, because a selection and an automatic budget depend on the
+    previous ones.
     """
     render, history = Renderer(case, compaction.model, NoEmbedder()), list[Json]()
     # Messages before the compaction have negative positions.
@@ -164,7 +175,10 @@ def _prompts_after(
 def _shown_from_before(
     prompt: Prompt, history: Sequence[Json], before_count: int
 ) -> list[Mapping[str, Any]]:
-    """Return the messages of a prompt, each with only what it shows from before the compaction."""
+    """Return the messages of a prompt, each reduced to what it shows from before the compaction.
+
+    `before_count` is the number of messages in the history from before the compaction.
+    """
     return [
         _from_before(shown_message, history[at], at < before_count)
         for at, shown_message in zip(prompt.positions, prompt.messages, strict=True)
@@ -174,8 +188,9 @@ def _shown_from_before(
 def _from_before(message: Mapping[str, Any], original: Json, is_before: bool) -> Mapping[str, Any]:
     """Return what one message of a prompt shows from before the compaction.
 
-    If the message is from before the compaction, all of it is returned. If it is from after the
-    compaction, the prompt may show restored text after the message's own: this text is returned.
+    A message from before the compaction is returned unchanged. For a later message, return only the
+    restored text that the prompt shows after the message's own text. `original` is the message as
+    the history has it.
     """
     if is_before:
         return message
@@ -187,9 +202,9 @@ def _from_before(message: Mapping[str, Any], original: Json, is_before: bool) ->
 
 
 def used_values(compaction: RunCompaction) -> Iterator[tuple[int, frozenset[str]]]:
-    """Yield the position in `after` of each step that used results from before the compaction.
+    """Yield each step that used results from before the compaction, and the values it used.
 
-    With the position, the used values of these results are yielded. Only the first `STEPS` turns
+    A step is an answer, given by its position in `compaction.after`. Only the first `STEPS` turns
     after the compaction are measured.
     """
     trace = RecallTrace()
@@ -212,8 +227,8 @@ def _reread_results(
 ) -> set[int]:
     """Return the results that the agent read again, as positions in `compaction.after`.
 
-    The agent read a result again if a later step used a value that the summary does not have, and
-    this result was the first message after the compaction to have the value.
+    They are the results that brought back a value that the summary lacks and a later step used: of
+    the messages after the compaction, the result is the first one with this value.
     """
     rereads: set[int] = set()
     for step, values in values_by_step.items():

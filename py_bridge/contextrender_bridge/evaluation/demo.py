@@ -77,9 +77,10 @@ def run(_: argparse.Namespace) -> int:
 
 
 def print_one_call(out: Console, run: Run) -> None:
-    """Send a run's calls to a temporary service, and explain the call that used most results.
+    """Print what the prompt of one call shows and why: the call that used the most results.
 
-    The rows have the results that the call used, marked by `*`, and then others, the newest first.
+    A temporary service explains the call. The rows have the results that the call used, marked by
+    `*`, and then others, the newest first.
     """
     call = max(turns_of(run), key=lambda turn: len({event.position for event in turn.events}))
     view = _explain(run, call.number)
@@ -104,7 +105,7 @@ def _results_table(view: ExplainView, used_results: Set[int]) -> Rows:
     cells: list[tuple[str, ...]] = []
     for row in rows[: max(MIN_EXPLAINED_ROWS, len(used_results))]:
         mark = "*" if row["position"] in used_results else ""
-        is_omitted = row["order"] is None
+        is_omitted = row["order"] is None  # a shown result has its place in the prompt
         display = f"omitted: {row['reason']}" if is_omitted else row["display"]
         numbers = str(row["age"]), f"{row['reuse']:.2f}", f"{row['tokens']:,}"
         cells.append((mark, row["name"], display, *numbers))
@@ -121,7 +122,11 @@ def _explain(run: Run, call_number: int) -> ExplainView:
 
 
 def compacted_runs(recorded_run: Run) -> list[Run]:
-    """Return the shipped run, and its continuation after a compaction with the shipped summary."""
+    """Return two runs: the given run up to a compaction, and the run after it.
+
+    The second run begins with the system prompt and the shipped summary. `recorded_run` is the
+    shipped run.
+    """
     compaction = json.loads(COMPACTION.read_text(encoding="utf-8"))
     messages, end = recorded_run.messages, compaction["at"]
     summary = {"role": "user", "content": compaction["summary"]}
@@ -137,7 +142,7 @@ def compacted_runs(recorded_run: Run) -> list[Run]:
 
 
 def _table_of(run: RunScore, indexes: Sequence[int]) -> Rows:
-    """Return a table of the cases with these indexes."""
+    """Return a table with a row for each of the cases at these indexes."""
     bootstrap = Bootstrap([run])
     rows = []
     for index in indexes:

@@ -1,7 +1,8 @@
 """Finds out why a recorded session went wrong. No server is needed.
 
 An agent that compacts continues without the results that it had read. A loss is a later turn whose
-answer used a value that its prompt no longer had, or read a result again.
+answer used a value that its prompt no longer had, or read a result again. Long because a loss has
+its sentence, its turns and its cost.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ MAX_CALL_CHARS: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A turn whose prompt no longer had a value. Turns count the session's answers from 1.
+    """A turn that needed values that a compaction had dropped. Turns count the answers from 1.
 
     At turn `read_turn`, the tool call `call` returned the `values`. Its result was dropped after
-    turn `dropped_turn`. If the agent read the result again at turn `repeated_turn`, this took
-    `tokens`, and `dollars` if the model has a price.
+    turn `dropped_turn`. If the agent read the result again, `repeated_turn` is the turn, `tokens`
+    the tokens this took, and `dollars` their price. `kind` is USED_VALUE or ASKED_AGAIN.
     """
 
     turn: int
@@ -122,6 +123,7 @@ def diagnose(runs: Sequence[Run]) -> Diagnosis:
     for loss in losses:
         # The histories of two compactions overlap, so the second one finds losses of the first.
         unique_losses.setdefault((loss.turn, loss.call), loss)
+    # The longest history has all turns of the session.
     turn_counts = [_answer_count([*each.before, *each.after]) for each in compactions]
     turn_counts += [_answer_count(run.messages) for run in runs]
     longest_history_turns = max(turn_counts, default=0)
@@ -163,10 +165,11 @@ class _CompactedHistory:
                     yield self._loss(event, missing_values, position)
 
     def _loss(self, event: RecallEvent, missing_values: frozenset[str], position: int) -> Loss:
-        """Return the loss of the result of `event`: the answer used values that were missing.
+        """Return the loss of an answer, which used `missing_values` of the result in `event`.
 
         The answer is message number `position` after the compaction. If a result between the
-        compaction and the answer has a missing value, the agent had read the value again.
+        compaction and the answer has a missing value, the agent had read the value again: the loss
+        is then at the turn that did so.
         """
         loss = Loss(
             turn=self._turn_of(self._before_count + position),
@@ -174,16 +177,16 @@ class _CompactedHistory:
             call=call_text(self._calls.get(event.position, {})),
             values=tuple(sorted(missing_values)),
             read_turn=self._calling_turn(event.position),
-            dropped_turn=self._turn_counts[self._before_count],
+            dropped_turn=self._turn_counts[self._before_count],  # the last before the compaction
         )
         result = _repeated_result(self._compaction.after[:position], missing_values)
         return loss if result is None else self._with_repeated_result(loss, result)
 
     def _with_repeated_result(self, loss: Loss, result: int) -> Loss:
-        """Return a loss whose value the agent read again: in the result at a position of `after`.
+        """Return the loss, moved to the turn at which the agent read the value again.
 
-        The loss is at the turn that called for the result, and has the tokens and the cost of the
-        result and its call.
+        It has the tokens and the cost of this `result` and its call. `result` is a position after
+        the compaction.
         """
         compaction = self._compaction
         call = self._calls.get(self._before_count + result)
@@ -214,8 +217,9 @@ class _CompactedHistory:
 
 
 def _repeated_result(messages: Sequence[Json], missing_values: frozenset[str]) -> int | None:
-    """Return the position of the first result that has one of these values; None without one."""
+    """Return the position of the first tool result that has one of these values, or None."""
     for position, message in enumerate(messages):
+        # The values that the message lacks are fewer than all, so it has one.
         has_value = unseen_tokens(missing_values, [message]) != missing_values
         if message["role"] == "tool" and has_value:
             return position
@@ -223,7 +227,7 @@ def _repeated_result(messages: Sequence[Json], missing_values: frozenset[str]) -
 
 
 def _calling_messages(messages: Sequence[Json]) -> dict[str, int]:
-    """Return the position of each call's message, by the call's id."""
+    """Map the id of each call to the position of the message that makes the call."""
     return {
         str(call.get("id")): position
         for position, message in enumerate(messages)
@@ -236,7 +240,7 @@ def _answer_count(messages: Sequence[Json]) -> int:
 
 
 def call_text(call: Mapping[str, Any]) -> str:
-    """Return a call's tool and the beginning of its arguments."""
+    """Return a call's tool and the beginning of its arguments, in one short line."""
     function = call.get("function") or {}
     text = f"{function.get('name') or 'a tool'} {function.get('arguments') or ''}".strip()
     text = " ".join(text.split())

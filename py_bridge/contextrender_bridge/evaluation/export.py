@@ -12,7 +12,7 @@ from contextrender_bridge.evaluation.scores import CaseScore, RunScore, totals
 def to_json(
     runs: Sequence[RunScore], bootstrap: Bootstrap, differences: Iterable[Difference] = ()
 ) -> dict[str, Any]:
-    """Return every case's figures over all runs and for each run.
+    """Return the figures of every case, over all runs and for each run, and the `differences`.
 
     Times are left out, so that the same runs give the same figures.
     """
@@ -35,13 +35,13 @@ def _run_figures(run: RunScore, score: CaseScore) -> dict[str, Any]:
     """Return the figures of one run under one case, with the fields that identify the run."""
     identity = {"id": run.id, "source": run.source, "model": run.model, "task": run.task}
     figures = score.to_json()
-    for name in ("policy", "budget", "parameters"):  # the case has them
+    for name in ("policy", "budget", "parameters"):  # they are written once, with the case
         del figures[name]
     return {**identity, **figures, "calls": score.calls}
 
 
 def write(text: str, path: Path) -> None:
-    """Write a file. Raise CommandError if that fails."""
+    """Write the text to a file in UTF-8. Raise CommandError if that fails."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -38,20 +38,20 @@ Sums = Mapping[str, Floats]
 def with_derived(sums: Sums) -> Sums:
     """Return the sums and the values derived from them (docs/evaluation.md has the formulas).
 
-    The costs are of the runs whose history exceeds the budget: their columns begin with `over`.
+    The costs use only runs whose history exceeds the budget, in the columns that begin with `over`.
     """
-    # The paper takes the same share of every prompt as cached: the full history's share.
+    # The paper's cost assumes that the same share of every prompt is cached as of the full history.
     cached_share = np.nan_to_num(_quotient(sums["over full cached"], sums["over full prompt"]))
     prompt_price = INPUT * (1 - cached_share) + CACHED * cached_share
     full_cost = prompt_price * sums["over full prompt"] + OUTPUT * sums["over full output"]
     other_cost = OUTPUT * sums["over output"] + EMBEDDING * sums["over embedded"]
     paper_cost = prompt_price * sums["over prompt"] + other_cost
 
-    # The true-prefix cost takes only the tokens that repeat the previous prompt as cached.
+    # The true-prefix cost assumes that only tokens that repeat the previous prompt are cached.
     uncached = sums["over prompt"] - sums["over cached"]
     prefix_cost = INPUT * uncached + CACHED * sums["over cached"] + other_cost
 
-    # Prompt tokens, where a token that repeats the previous prompt counts as `share` tokens.
+    # Prompt tokens. A token that repeats the previous prompt is cached, and counts as `share`.
     discounted: dict[str, Floats] = {}
     for share in PREFIX_SHARES:
         discount = 1 - share
@@ -78,8 +78,8 @@ def _quotient(numerator: Floats, denominator: Floats) -> Floats:
 def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
     """Return the columns of one run under one case, to be summed over runs.
 
-    `CaseScore` and `LoopScore` describe the counts. Each billing rule (`billing.RULES`) has columns
-    in dollars.
+    The names are explained at the fields of `CaseScore` and `LoopScore` that they count. Each
+    billing rule (`billing.RULES`) has columns in dollars.
     """
     recall, usage, policy_usage = score.recall, score.agent_usage, score.policy_usage
     bill_columns: dict[str, float] = {}
@@ -95,7 +95,8 @@ def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
         "tokens rendered": recall.tokens_rendered,
         "prompt": usage.prompt,
         "cached": usage.cache_read,
-        # The policy's own calls, in prompt tokens: a token of output counts as its price.
+        # The tokens of the policy's own calls. One output token costs as much as several prompt
+        # tokens, and counts as that many.
         "own": policy_usage.prompt + OUTPUT / INPUT * policy_usage.output,
         "full prompt": run.full.prompt,
         "full cached": run.full.cache_read,
@@ -109,9 +110,10 @@ def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
 
 
 def _over_columns(run: RunScore, score: CaseScore) -> dict[str, float]:
-    """Return the tokens of a run by which the paper's costs are computed.
+    """Return the columns of one run from which the paper's costs are computed: tokens.
 
-    They include the policy's own calls. They are zero if the run's history is within the budget.
+    They include the policy's own calls. All of them are zero if the run's history never exceeds the
+    budget, because the costs are of the other runs.
     """
     full, usage, policy_usage = run.full, score.agent_usage, score.policy_usage
     columns: dict[str, float] = {
@@ -169,7 +171,10 @@ def _loop_columns(run: RunScore, loop: LoopScore | None) -> dict[str, float]:
 
 @dataclass(slots=True, frozen=True)
 class Figure:
-    """A figure: the quotient of two columns' sums, shown as a percentage if `percent` is set."""
+    """A figure: the sum of one column divided by the sum of another one.
+
+    It is shown as a percentage if `percent` is set.
+    """
 
     name: str
     title: str
@@ -181,7 +186,7 @@ class Figure:
     def of(self, sums: Sums) -> Floats:
         """Return the figure, given the sums that `with_derived` returns.
 
-        It is NaN where the sum of the denominator's column is zero.
+        It is NaN where the sum of the denominator is zero.
         """
         return _quotient(sums[self.numerator], sums[self.denominator])
 
@@ -198,12 +203,14 @@ RULE_TITLES: Final = {
 
 
 def _rule_figures(rule: str, title: str) -> Sequence[Figure]:
-    """Return the figures of one billing rule, made of the columns of `_bill_columns`.
+    """Return the figures of one billing rule, whose title is used in the figures' titles.
 
-    Shares are of the full history's cost. The whole bill is for prompts and answers.
+    They are quotients of the columns of `_bill_columns` and `_loop_columns`. The whole bill is for
+    prompts and answers.
     """
 
     def share(name: str, cost: str, column: str, full_column: str) -> Figure:
+        """Return a cost as a share of the full history's cost."""
         full_title = f"{cost}, {title}, of full history's"
         return Figure(f"{rule}_{name}", full_title, numerator=column, denominator=full_column)
 

@@ -37,7 +37,7 @@ def replay_run(
     *,
     closed_loop: bool = False,
 ) -> RunScore:
-    """Render and score the history before every assistant message under every case.
+    """Return the score of a run: render the prompt of every model call under every case.
 
     `on_prompt` is called with every prompt. With `closed_loop` every case is replayed once more,
     with an agent that fetches missing results again.
@@ -52,6 +52,7 @@ def replay_run(
     renderers = [Renderer(case, run.model, timed_embedder, history) for case in cases]
     recording_seconds = 0.0
     for turn in turns_of(run):
+        # Record the messages since the previous call, once for all cases.
         start = time.perf_counter()
         new_messages = slice(len(history), turn.position)
         history.extend(run.messages[new_messages], counter, run.times[new_messages])
@@ -62,6 +63,7 @@ def replay_run(
                 on_prompt(scorer.score.case, turn, prompt)
     score = score_of(run, [scorer.score for scorer in scorers], prompts)
     if closed_loop:
+        # Repeated calls make the history of each case another one, so each has its own history.
         for case_score in score.cases:
             render = Renderer(case_score.case, run.model, timed_embedder)
             case_score.loop = replay_in_closed_loop(run, render, prompts)
@@ -70,8 +72,11 @@ def replay_run(
 
 
 def _score_prompt(run: Run, turn: Turn, render: "Renderer", scorer: Scorer) -> Prompt:
-    """Render the prompt of a turn, whose messages are recorded already, and score it."""
-    let_requests_run()  # a worker process counts its progress by these calls
+    """Render the prompt of a turn, add it to the scorer, and return it.
+
+    The messages before the turn are already recorded in the renderer's history.
+    """
+    let_requests_run()  # the progress bar counts these calls
     prompt = render(run.messages[: turn.position], times=())
     scorer.add(turn, prompt)
     return prompt
@@ -85,7 +90,8 @@ class Renderer:
     ) -> None:
         """Create a renderer with its own vectors and summaries.
 
-        Without `history` it also has its own history. `model` decides how tokens are counted.
+        Without `history` it also has its own history. `model` decides how tokens are counted and
+        how large a prompt may be.
         """
         self._case = case
         self._model = model
@@ -99,15 +105,16 @@ class Renderer:
         self._previous: Selection | None = None
 
     def __call__(self, messages: Sequence[Json], times: Sequence[float]) -> Prompt:
-        """Return the prompt of the next call, whose history is all of `messages`.
+        """Return the prompt of the next call, whose full history is `messages`.
 
-        Messages that the history does not have yet are recorded with their Unix seconds in `times`.
-        The prompt's `seconds` do not include embedding.
+        Record the messages that the history does not have yet. `times` has the Unix second of each
+        message. The prompt's `seconds` do not include the time for embeddings.
         """
         history = self._history
         new_messages = slice(len(history), None)
         history.extend(messages[new_messages], self._counter, times[new_messages])
 
+        # Render, and measure the time without the time that the embedder spends meanwhile.
         start, embedding_before = time.perf_counter(), self._embedder.seconds
         rendered = self._render(messages)
         prompt_messages = [assemble(messages[item.message], item) for item in rendered.items]
@@ -130,7 +137,10 @@ class Renderer:
         )
 
     def _render(self, messages: Sequence[Json]) -> RenderedCall:
-        """Render the history, which has these messages, in continuation of the previous call."""
+        """Render the recorded history, which has these messages, after the previous call's prompt.
+
+        Keep the selection for the next call.
+        """
         case, embedder = self._case, self._embedder
         self._history.vectors = self._vectors  # renderers that share the history have their own
         policy = (
@@ -151,7 +161,7 @@ class Renderer:
             previous=self._previous,
         )
         self._previous = rendered.selection
-        if self._summaries:
+        if self._summaries:  # a baseline: add what its model did in this call
             usage, warnings = self._summaries.take_usage()
             rendered.summary_usage.append(usage)
             rendered.warnings += warnings

@@ -28,9 +28,10 @@ MARKERS: Final = "osD^vP*Xph<>"
 
 
 def _colour(policy: str, number: int) -> Any:
-    """Return the colour of line `number`, which is a policy's; black for the full history.
+    """Return the colour of a policy's line; black for the full history.
 
-    `COLOURS` has pairs of a dark and a light colour. All dark colours are used first.
+    `number` counts the lines. `COLOURS` has a light colour after each dark one. All dark colours
+    are used before the first light one.
     """
     if policy == "full":
         return "black"
@@ -41,12 +42,14 @@ def _colour(policy: str, number: int) -> Any:
 def curve(runs: Sequence[RunScore], bootstrap: Bootstrap, rule: str) -> str:
     """Return an HTML figure of cost against the share of steps with all values.
 
-    Each policy has a line through its budgets. `rule` is one of `billing.RULES`. The cost is that
-    of the closed loop if it was replayed, otherwise that of the recorded calls.
+    Each policy has a line with a point for each budget. `rule` is one of `billing.RULES`. The cost
+    is the closed loop's if it was replayed, otherwise the recorded calls'.
     """
     cases = [score.case for score in runs[0].cases]
     figures_by_case = {case: bootstrap.estimates(index) for index, case in enumerate(cases)}
+    # A policy's line goes from its smallest budget to its largest.
     cases.sort(key=lambda case: case.budget)
+    # Use the cost of the closed loop if any case has it.
     loop_costs = [figures[f"{rule}_loop"].value for figures in figures_by_case.values()]
     has_loop = any(cost is not None for cost in loop_costs)
     cost_figure = f"{rule}_loop" if has_loop else f"{rule}_calls"
@@ -78,12 +81,14 @@ def _draw_lines(
             costs, shares = [cost for cost, _ in points], [share for _, share in points]
             marker = MARKERS[number % len(MARKERS)]
             axes.plot(costs, shares, label=name, color=_colour(name, number), marker=marker)
+        # The full history's cost is 100%.
         axes.axvline(100, color="grey", linestyle=":")
         axes.set_xlabel(cost_title)
         axes.set_ylabel("turns with all values visible, %")
         axes.set_ylim(max(0, 10 * math.floor(axes.get_ylim()[0] / 10)), 102)
         axes.set_title(caption, fontsize=10, loc="left")
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
+        # Without these metadata the same figures give the same file.
         out = io.BytesIO()
         metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         canvas.savefig(out, format="svg", metadata=metadata)

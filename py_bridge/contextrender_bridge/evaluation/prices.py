@@ -12,12 +12,12 @@ DEFAULTS: Final = {"openai": "gpt-5.1", "anthropic": "claude-sonnet-4-5"}
 
 
 def price_under(rule: str, model: str) -> Price:
-    """Return the price by which a rule of `billing.RULES` bills a model.
+    """Return the price of a model's tokens under a rule of `billing.RULES`.
 
-    If the rule is of the model's own provider, this is the model's price. Otherwise, and if the
-    model has no price, it is the price of the rule's default model.
+    A rule of another provider uses the price of its own default model. So does a rule of the
+    model's provider if the model has no price.
     """
-    rule_provider = rule.partition("_")[0]  # as in `anthropic_end`
+    rule_provider = rule.partition("_")[0]  # `anthropic` of `anthropic_end`
     model_provider = "anthropic" if is_anthropic_model(model) else "openai"
     prices = Prices.of()
     price = prices.of_model(model)
@@ -29,5 +29,5 @@ def price_under(rule: str, model: str) -> Price:
 
 
 def cost_of(price: Price, prompts: Usage, output: int = 0) -> float:
-    """Return the cost of prompts and of `output` tokens of answers, in dollars."""
+    """Return the dollars for the usage of `prompts` and for `output` tokens of answers."""
     return price.of(replace(prompts, output=output))

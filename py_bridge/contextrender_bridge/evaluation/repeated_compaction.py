@@ -34,11 +34,10 @@ class RepeatedCompaction:
 def repeat_compactions(
     messages: Sequence[Json], model: str, window: int = WINDOW, size: int = DEFAULT_TOKENS
 ) -> Iterator[RepeatedCompaction]:
-    """Yield the compactions of a session whose context may have `window` tokens.
+    """Replay a session with a window of `window` tokens, and yield its compactions.
 
-    The context consists of the text of the last compaction, which has at most `size` tokens, and
-    the messages since. Before a model call, it is compacted if it exceeds `FULL_SHARE` of the
-    window.
+    The context has the text of the last compaction, of at most `size` tokens, and the messages
+    since. Before each model call, it is compacted if it exceeds `FULL_SHARE` of the window.
     """
     history = CompactedHistory([], model)
     context_tokens = turn = recorded_count = 0
@@ -46,6 +45,7 @@ def repeat_compactions(
         if message["role"] == "assistant":
             turn += 1
             if context_tokens > FULL_SHARE * window:
+                # A compaction is made from the full history, not from the last compaction's text.
                 history.extend(messages[recorded_count:position])
                 recorded_count = position
                 text = history.rendered_results(size, "")  # without a summary by the agent
@@ -58,7 +58,10 @@ def repeat_compactions(
 def repeat_in_runs(
     runs: Sequence[Run], workers: int | None = None
 ) -> list[list[RepeatedCompaction]]:
-    """Return the repeated compactions of every whole session in these runs."""
+    """Return the repeated compactions of every session in these runs, with a progress bar.
+
+    The full history of a session is replayed, without the agent's own summaries.
+    """
     sessions = {run.id: (run.messages, run.model) for run in runs if not run.continues}
     for compaction in compactions_of(runs):
         # A later compaction of the same session has a longer history, and replaces this one.
@@ -74,7 +77,7 @@ def _list_compactions(messages: Sequence[Json], model: str) -> list[RepeatedComp
 
 
 def repeated_sentence(sessions: Sequence[Sequence[RepeatedCompaction]]) -> str:
-    """Return a sentence on the compactions of each session."""
+    """Return a sentence on all compactions: their number, what they freed, and their distance."""
     compactions = [compaction for session in sessions for compaction in session]
     if not compactions:
         return f"No session fills a window of {WINDOW:,} tokens."

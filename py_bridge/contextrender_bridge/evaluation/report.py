@@ -38,7 +38,7 @@ TABLES: Final = {
         "steps_without": "steps with\na miss",
     },
 }
-"""The figures of each table, with the heads of their columns, by the table's title."""
+"""The table's title, mapped to its figures. Each figure's name is mapped to its column's head."""
 WITH_INTERVAL: Final = {
     *("result_recall", "value_recall", "turns_with_all_values"),
     *("cost_relative", "openai_prompts", "anthropic_prompts"),
@@ -72,15 +72,17 @@ class Report:
     def _figure_tables(self) -> Iterator[Rows]:
         """The tables in `TABLES`, with a row for each case.
 
-        The closed loop's table has only the cases whose closed loop was replayed. It is left out if
-        there are none.
+        The closed loop's table has a row only for a case whose closed loop was replayed. A table
+        without rows is left out.
         """
         sums = totals(self.runs)
         estimates = [self.bootstrap.estimates(index) for index in range(len(sums))]
         for title, heads_by_figure in TABLES.items():
+            # Some figures have a second column with their interval. This column has no head.
             columns = ["policy", "budget"]
             for name, head in heads_by_figure.items():
-                columns += _figure_cells(name, head, interval="")  # its column has no head
+                columns += _figure_cells(name, head, interval="")
+            # `total.loop` is None if the closed loop was not replayed for the case.
             rows = [
                 _figures_row(total.case, figures, heads_by_figure)
                 for total, figures in zip(sums, estimates, strict=True)
@@ -93,7 +95,8 @@ class Report:
     def _difference_tables(self) -> Iterator[Rows]:
         """The tables of the requested comparisons, one for each pair of cases."""
         by_pair = groupby(self.differences, key=lambda each: (each.case, each.other))
-        columns = ("figure", "difference", "", "")  # then its interval, and `better` or `worse`
+        # The columns without heads have the interval, and `better` or `worse`.
+        columns = ("figure", "difference", "", "")
         for (case, other), group in by_pair:
             rows = [_difference_cells(difference) for difference in group]
             yield Rows(f"{case} less {other}, paired by task", columns, rows)
@@ -102,8 +105,9 @@ class Report:
     def notes(self) -> list[str]:
         """Notes that explain the tables."""
         sums = totals(self.runs)
-        # All cases replay the same calls, so the counts of the first case are the counts of all.
+        # All cases replay the same calls, so every case has the counts of the first one.
         calls = max(sums[0].recall.invocations, 1)
+        # Milliseconds per call.
         recording = 1000 * sum(run.recording for run in self.runs) / calls
         embedding = 1000 * sum(run.embedding for run in self.runs) / calls
         return [
@@ -123,7 +127,10 @@ class Report:
         ]
 
     def parts_of_page(self, curve: str, command: Sequence[str]) -> list[str]:
-        """Return the page's parts: verdict, curve, tables, notes and the command."""
+        """Return the page's parts in HTML: verdict, curve, tables, notes and the command.
+
+        `curve` is an HTML figure, and `command` has the words of the command line.
+        """
         return [
             paragraphs([self.verdict.sentence]),
             curve,
@@ -133,7 +140,10 @@ class Report:
 
 
 def compaction_table(score: CompactionScore) -> Rows:
-    """Return a table of what agents' compactions lost, and what prompts would have shown of it."""
+    """Return a table with a row for the agents' summaries and for the prompts of each budget.
+
+    A row has the share of the steps that had all their earlier values, and the share of values.
+    """
     noun = "compaction" if score.count == 1 else "compactions"
     steps = score.steps[ALL_STEPS]
     title = f"After {score.count} {noun} by the agent: {steps} steps used earlier values"
@@ -198,7 +208,10 @@ def _figure_cells(name: str, value: str, interval: str) -> list[str]:
 
 
 def _format_value(figure: Figure, value: float | None, sign: str = "") -> str:
-    """Return a figure's value as text. With the sign "+", positive values have a sign, too."""
+    """Return a figure's value as text, or a dash for None.
+
+    If `sign` is "+", positive values are written with a sign, too.
+    """
     if value is None:
         return "-"
     if figure.percent:

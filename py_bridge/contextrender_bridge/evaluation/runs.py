@@ -2,7 +2,7 @@
 
 A run may also have "task", "tools" (the schemas sent with every call), "times" of its messages, and
 "continues". A run that continues another one begins with a summary: "continues" is the id of the
-run that the agent compacted.
+run that the agent compacted. Long because it has the file's format and the compactions.
 """
 
 import gzip
@@ -26,9 +26,9 @@ SUFFIXES = (".jsonl", ".jsonl.gz")
 class Run:
     """A recorded run. `messages` are OpenAI chat messages as they were recorded.
 
-    Runs of the same `task` are not independent. `tools` are the schemas sent with every call.
-    `times` has the Unix second of each message; it is empty if unknown. `continues` is the id of
-    the run whose history the agent compacted before this one, empty if there is none.
+    `named_task` is the task that the file names. Runs of the same task are not independent. `tools`
+    are the schemas sent with every call. `times` has the Unix second of each message, or is empty.
+    `continues` is the id of the run whose compaction this run begins with, or empty.
     """
 
     id: str
@@ -88,7 +88,7 @@ def read_runs(paths: Iterable[Path], limit: int | None = None) -> list[Run]:
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield the paths that are files, and the files of runs in those that are folders.
+    """Yield each path that is a file. For a folder, yield its `.jsonl` and `.jsonl.gz` files.
 
     Raise CommandError if a folder has no such file.
     """
@@ -153,7 +153,7 @@ def _run_of_line(line: bytes) -> Run:
 
 
 def _fields_of_line(line: bytes) -> _Line:
-    """Return the fields of a line, with valid messages. Raise `_InvalidRun` with a reason."""
+    """Return the fields of a line, after checking them. Raise `_InvalidRun` with a reason."""
     try:
         fields = _Line.model_validate(json.loads(line))
         check_messages(fields.messages, 0)
@@ -175,8 +175,8 @@ class RunCompaction:
     """A compaction: the full history before it, the summary, and the messages after it.
 
     `session` is the id of the session's first run. `replaced` has the messages that the agent
-    replaced by the summary. If there was an earlier compaction, these are its summary and the
-    messages since.
+    replaced by the summary. They are fewer than `before` if there was an earlier compaction: its
+    summary and the messages since.
     """
 
     session: str
@@ -190,8 +190,8 @@ class RunCompaction:
 def compactions_of(runs: Sequence[Run]) -> list[RunCompaction]:
     """Return the compactions between runs that continue each other (`Run.continues`).
 
-    A fork of a session has copies of earlier compactions. Each compaction is returned once. A
-    compaction without later messages is left out.
+    A compaction that a fork of the session copied is returned once. A compaction without later
+    messages is left out.
     """
     runs_by_id = {run.id: run for run in runs}
     full_histories: dict[str, list[Json]] = {}
@@ -232,9 +232,10 @@ def _in_order(runs: Sequence[Run], runs_by_id: Mapping[str, Run]) -> Iterator[Ru
 
 
 def _summary_end(messages: Sequence[Json], before: Sequence[Json]) -> int:
-    """Return how many messages at the start are the summary, or are kept from before it.
+    """Return the position of the first new answer after a compaction.
 
-    They end at the first answer that is no copy of a message in `before`: the agent's next answer.
+    The `messages` before it are the summary, and messages that the agent kept: copies of messages
+    in `before`, the history before the compaction.
     """
     contents_before = {_content_key(message) for message in before}
     for position, message in enumerate(messages):

@@ -31,7 +31,7 @@ from contextrender_bridge.evaluation.runs import Run
 class Turn:
     """A recorded model call: the position of its answer, and the uses of earlier results.
 
-    `newest` has the positions of the results returned since the previous call.
+    `newest` has the positions of the results returned since the previous model call.
     """
 
     number: int
@@ -90,7 +90,7 @@ class LoopScore:
     """The usage of all prompts by every billing rule."""
 
     def plus(self, other: "LoopScore") -> "LoopScore":
-        """Return the sums of both."""
+        """Return the sums of both scores, field by field."""
         return LoopScore(**{each.name: _sum_of(self, other, each.name) for each in fields(self)})
 
     def to_json(self) -> dict[str, Any]:
@@ -146,8 +146,9 @@ class CaseScore:
     def add(self, turn: Turn, prompt: Prompt, size: PromptSize, output: int) -> None:
         """Add one prompt of this size, scored against the results that its turn used.
 
-        `output` is the tokens of the turn's answer.
+        `output` is the number of tokens of the turn's answer.
         """
+        # Whether the newest results are complete matters only if something had to be omitted.
         is_over_budget = prompt.tokens_full > prompt.budget
         if turn.newest and is_over_budget:
             self.newest += 1
@@ -163,7 +164,7 @@ class CaseScore:
         self.seconds += prompt.seconds
 
     def merge(self, other: "CaseScore") -> None:
-        """Add the sums of another run under the same case."""
+        """Add the sums of another run under the same case to these sums."""
         self.recall.merge(other.recall)
         for name in SUMMED_FIELDS:
             setattr(self, name, _sum_of(self, other, name))
@@ -172,12 +173,15 @@ class CaseScore:
 
     @property
     def share_saved(self) -> float | None:
-        """The share of the histories' tokens that were not sent; None if there are none."""
+        """The share of the full histories' tokens that were not sent; None for empty histories."""
         full = self.recall.tokens_full
         return 1 - self.recall.tokens_rendered / full if full else None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the figures without times, so that the same runs give the same figures."""
+        """Return the sums as plain values.
+
+        Times are left out, so that a replay of the same runs returns the same values.
+        """
         return {
             "policy": self.case.policy,
             "budget": budget_name(self.case.budget),
@@ -221,7 +225,7 @@ class RunScore:
 
 
 def bills_to_json(bills: Mapping[str, Usage]) -> dict[str, dict[str, int]]:
-    """Return the prompt tokens of each rule: uncached, cache read and cache write."""
+    """Map each billing rule to its prompt tokens: uncached, cache read and cache write."""
     return {
         rule: {"fresh": usage.uncached, "read": usage.cache_read, "written": usage.cache_write}
         for rule, usage in bills.items()
@@ -239,7 +243,10 @@ def _sum_of(score: Any, other: Any, name: str) -> Any:
 
 
 def turns_of(run: Run) -> list[Turn]:
-    """Return the model calls of a run, in order."""
+    """Return the model calls of a run, in order.
+
+    Each has its uses of earlier results, and the results returned since the previous call.
+    """
     events_by_message: dict[int, list[RecallEvent]] = {}
     for event in recall_events(run.messages):
         events_by_message.setdefault(event.message, []).append(event)
@@ -256,7 +263,7 @@ def turns_of(run: Run) -> list[Turn]:
 
 
 def totals(runs: Sequence[RunScore]) -> list[CaseScore]:
-    """Return every case's sums over all runs, in the order of the cases."""
+    """Return every case's sums over all runs. All runs have the same cases in the same order."""
     sums = [CaseScore(score.case) for score in runs[0].cases]
     for run in runs:
         for total, score in zip(sums, run.cases, strict=True):
@@ -276,7 +283,7 @@ class Scorer:
         self._biller = Biller(prompts)
 
     def add(self, turn: Turn, prompt: Prompt) -> None:
-        """Score the next prompt."""
+        """Add the next prompt to `score`: its tokens, its usage and its bills."""
         self._units, size = self._prompts.compare(self._units, prompt.messages)
         output = self._prompts.tokens([self._run.messages[turn.position]])
         self.score.add(turn, prompt, size, output)
@@ -285,10 +292,11 @@ class Scorer:
 
 
 def score_of(run: Run, cases: list[CaseScore], prompts: Prompts) -> RunScore:
-    """Return the score of a run from the scores of its cases, with the usage of the full history.
+    """Return the score of a run: the scores of its `cases`, and the usage of the full history.
 
-    If a history exceeds the model's window, only the first units within the window are billed,
-    because no agent sends more. `prompts` counts the tokens.
+    Compute the usage of calls whose prompts are the full history. If the history exceeds the
+    model's window, bill only the messages' first parts that fit, because no agent can send more.
+    `prompts` counts the tokens.
     """
     full_usage, full_calls = NOTHING_USED, list[int]()
     billed_units, biller, window = list[Unit](), Biller(prompts), window_of(run.model)
@@ -296,14 +304,14 @@ def score_of(run: Run, cases: list[CaseScore], prompts: Prompts) -> RunScore:
     for position, message in enumerate(run.messages):
         if message["role"] != "assistant":
             continue
-        # The full history is that of the previous call, with the messages since then.
+        # The full history is the previous call's history and the messages since then.
         new_units = prompts.units_of(run.messages[previous_position:position])
         tokens = previous_tokens + sum(unit.tokens for unit in new_units)
         output = prompts.tokens([message])
         full_usage = full_usage.plus(Usage.of_prompt(tokens, previous_tokens, output))
         full_calls.append(tokens)
 
-        if window:  # bill only what still fits
+        if window:  # bill only the units that still fit into it
             new_units = prompts.first_units(new_units, window - previous_tokens)
         billed_units += new_units
         biller.add(billed_units, run.time(position))

@@ -14,9 +14,9 @@ PLAIN_WIDTH = 136
 
 
 def console() -> Console:
-    """Return a console for standard output. Without a terminal, it is wide enough for tables.
+    """Return a console for standard output.
 
-    So it is with `COLUMNS=0`, which some terminals set.
+    If there is no terminal, or it reports a width of 0, the console is wide enough for tables.
     """
     out = Console(highlight=False)
     has_width = out.is_terminal and out.width > 0

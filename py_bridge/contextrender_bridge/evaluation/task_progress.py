@@ -49,8 +49,8 @@ class TaskProgress:
     def show(self) -> None:
         """Call `advance` with the number of steps finished since it was last called.
 
-        The steps of running tasks are estimated from their pauses, and from the pauses per step of
-        the finished tasks.
+        The steps of a running task are estimated: its pauses divided by the pauses per step of the
+        finished tasks.
         """
         steps_of_finished = sum(self._sizes[task] for task in self._finished)
         pauses = sum(self.counts[task] for task in self._finished)
@@ -81,6 +81,7 @@ def work_in_worker[R](task: int, work: Callable[..., R], *arguments: Any) -> R:
     """Do the work of a task in a worker process, and count its pauses for the progress bar."""
 
     def count() -> None:
+        """Count a pause of `task`; the parent process reads the count."""
         _COUNTS[task] += 1
 
     with pausing(count):
@@ -88,7 +89,7 @@ def work_in_worker[R](task: int, work: Callable[..., R], *arguments: Any) -> R:
 
 
 def work_here[R](progress: TaskProgress, task: int, work: Callable[..., R], *arguments: Any) -> R:
-    """Do the work in this process, and show its progress meanwhile."""
+    """Do the work of a task in this process, and show its progress meanwhile."""
     last_update = time.monotonic()
 
     def count() -> None:

@@ -43,13 +43,12 @@ class CaseOutcome:
     def of(cls, case: Case, figures: Mapping[str, Estimate], rule: str) -> Self:
         """Return the outcome of a case from its figures, under one of `billing.RULES`.
 
-        The cost is that of the closed loop if it was replayed, otherwise of the recorded calls.
+        The cost is the closed loop's if the loop was replayed, otherwise the recorded calls'.
         """
         loop = figures[f"{rule}_loop"].value is not None
         calls_cost = figures[f"{rule}_calls"]
         cost = figures[f"{rule}_loop"] if loop else calls_cost
-        # Both figures are the cost of the recorded calls: in dollars, and as a share of the full
-        # history's dollars.
+        # Divide the dollars of the recorded calls by their share of the full history's dollars.
         full_dollars = (figures[f"{rule}_dollars"].value or 0.0) / (calls_cost.value or 1.0)
         return cls(
             case,
@@ -90,7 +89,10 @@ class RunLength:
 
 
 def run_lengths(scores: Sequence[RunScore], rule: str) -> list[RunLength]:
-    """Return the runs' lengths and costs, with repeated calls if the closed loop was replayed."""
+    """Return the length of each run, and its costs under one of `billing.RULES`.
+
+    A cost includes the repeated calls if the closed loop was replayed.
+    """
     lengths: list[RunLength] = []
     for run in scores:
         price = price_under(rule, run.model)
@@ -101,7 +103,7 @@ def run_lengths(scores: Sequence[RunScore], rule: str) -> list[RunLength]:
                 cost = cost_of(price, score.loop.bills[rule], score.loop.output)
             else:
                 cost = cost_of(price, score.bills[rule], score.agent_usage.output)
-            if full_cost:
+            if full_cost:  # otherwise a share cannot be computed
                 costs[score.case] = cost / full_cost
         lengths.append(RunLength(max(run.full_calls, default=0), costs))
     return lengths
@@ -126,8 +128,8 @@ class Verdict:
     def pays_from(self) -> int | None:
         """The tokens of history from which on the recommended case saves; None if it never does.
 
-        This is the smallest length of a run that saves such that, of all runs of at least this
-        length, at least the share `PAYING_SHARE` saves.
+        It is the smallest length for which two conditions are true: a run of this length saves, and
+        of all runs that are at least as long, at least the share `PAYING_SHARE` save.
         """
         if self.best is None:
             return None
@@ -138,15 +140,16 @@ class Verdict:
             if not saves_enough:
                 continue
             saving_count += 1
+            # `run_count` runs are at least as long as this one.
             if saving_count >= PAYING_SHARE * run_count:
                 shortest = run.tokens
         return shortest
 
     @property
     def usually_pays_from(self) -> int:
-        """The tokens of history from which on the default saved in earlier measurements.
+        """The tokens of history from which on the agents' default saves, as measured earlier.
 
-        The measured models are of the same provider (`base.worth`).
+        The measurement was of models of the same provider (`base.worth`).
         """
         return pays_from(self.rule, self.model)
 
@@ -186,8 +189,8 @@ class Verdict:
         default = _default(self.options)
         budgets = [option.case.budget or START_BUDGET for option in self.options]
         within_all_budgets = self._longest_history <= min(budgets, default=0)
-        # `usually_pays_from` was measured with the default. It says nothing of other settings,
-        # unless every history is within all their budgets.
+        # `usually_pays_from` was measured with the default settings. For other settings, these runs
+        # are certainly too short only if every history is within all budgets.
         if self._has_short_runs and (default is not None or within_all_budgets):
             return (
                 f"The longest history of these runs is {self._longest_history:,} tokens; under "
@@ -249,9 +252,10 @@ def verdict_on(
     runs: Sequence[RunLength] = (),
     model: str = "",
 ) -> Verdict:
-    """Return the verdict on cases with their figures.
+    """Return the verdict on cases, given their figures.
 
-    The case is chosen as the settings of a stored session are (`recommendation.recommend`).
+    `recommendation.recommend` chooses the best case, as it does for a stored session. No case is
+    best if the runs are too short to be certain. The full history itself is no option.
     """
     options = [
         CaseOutcome.of(case, figures, rule)
@@ -277,7 +281,7 @@ def _refetch_note(option: CaseOutcome) -> str:
 
 
 def _complement(share: Estimate) -> Estimate:
-    """Return 1 minus a share. The lower end of its interval follows from the share's upper end."""
+    """Return 1 minus a share. The ends of the interval change places."""
     value, low, high = (
         None if number is None else 1 - number for number in (share.value, share.high, share.low)
     )
@@ -285,7 +289,7 @@ def _complement(share: Estimate) -> Estimate:
 
 
 def _share_text(share: Estimate) -> str:
-    """Return a share as text, with its interval if it has one."""
+    """Return a share in percent, with its interval if it has one, such as `13.1% [12.0,15.5]`."""
     if share.value is None:
         return "an unknown share"
     return f"{share.value:.1%} {span(share)}".strip()

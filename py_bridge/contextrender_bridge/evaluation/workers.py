@@ -30,9 +30,13 @@ PLAIN_LINES = 5
 
 @contextmanager
 def show_progress(description: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar while the block runs; yield a function to call with finished steps."""
+    """Show a progress bar of `total` steps on standard error while the block runs.
+
+    Yield a function: the block calls it with the number of steps that have finished since its last
+    call.
+    """
     console = Console(stderr=True)
-    if not console.is_terminal:
+    if not console.is_terminal:  # print a few lines instead of a bar
         yield _plain_progress(console, description, total)
         return
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
@@ -42,7 +46,10 @@ def show_progress(description: str, total: int) -> Iterator[Callable[[int], None
 
 
 def _plain_progress(console: Console, description: str, total: int) -> Callable[[int], None]:
-    """Return a function that prints at most `PLAIN_LINES` lines, at equal shares of the steps."""
+    """Return a function that adds finished steps, and prints the progress now and then.
+
+    It prints `PLAIN_LINES` lines at most, one after each equal share of the `total` steps.
+    """
     finished_steps = printed_lines = 0
 
     def advance(steps: int) -> None:
@@ -66,7 +73,9 @@ def replay_runs(
 ) -> list[RunScore]:
     """Return the scores of all runs, in their order. `workers` limits the number of processes.
 
-    With `closed_loop` the scores include a replay with an agent that fetches missing results again.
+    If `workers` is None, a small replay uses this process alone, and another one a process per
+    processor. With `closed_loop` the scores include a replay with an agent that fetches missing
+    results again.
     """
     sizes = [run.invocations * len(cases) for run in runs]
     if workers is None and sum(sizes) < MIN_CALLS_FOR_WORKERS:
@@ -82,10 +91,10 @@ def run_tasks[R](
     sizes: Sequence[int],
     workers: int | None,
 ) -> list[R]:
-    """Return the results of `work`, called with each task's arguments, in the tasks' order.
+    """Call `work` with the arguments of each task, and return the results in the tasks' order.
 
-    A progress bar is shown; `sizes` has the number of steps of each task. At most `workers`
-    processes are used; None stands for one per processor. A single worker is this process.
+    Show a progress bar, for which `sizes` has the number of steps of each task. Use at most
+    `workers` processes, or one per processor if it is None. A single worker is this process.
     """
     workers = min(workers or os.cpu_count() or 1, len(tasks))
     with show_progress(description, sum(sizes)) as advance:
@@ -106,7 +115,10 @@ def _run_in_processes[R](
     sizes: Sequence[int],
     task_progress: TaskProgress,
 ) -> list[R]:
-    """Return the results of the tasks, in order. On an error or Ctrl-C, terminate the processes."""
+    """Do the tasks in worker processes, and return their results in the tasks' order.
+
+    On an error or Ctrl-C, terminate the processes.
+    """
     results: dict[int, R] = {}
     spawn = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, spawn, start_counting, (task_progress.counts,))
@@ -118,6 +130,7 @@ def _run_in_processes[R](
                 results[number] = future.result()
                 task_progress.finish(number)
     except BaseException:
+        # Cancel the tasks that wait, and terminate the processes that work.
         pool.shutdown(wait=False, cancel_futures=True)
         for process in multiprocessing.active_children():
             process.terminate()
@@ -132,9 +145,10 @@ def _submit[R](
     tasks: Sequence[tuple[Any, ...]],
     sizes: Sequence[int],
 ) -> dict[Future[R], int]:
-    """Submit the tasks, the largest first. Return the number of each future's task."""
+    """Submit the tasks, the largest first. Map each future to the number of its task."""
     largest_first = sorted(range(len(tasks)), key=lambda number: -sizes[number])
-    # Workers start at the first submission and inherit the handler: they ignore Ctrl-C.
+    # The pool starts its processes at the first submission. They inherit this handler, so they
+    # ignore Ctrl-C. This process handles it and terminates them.
     previous_handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         return {
@@ -146,5 +160,6 @@ def _submit[R](
 
 
 def _replay(run: Run, cases: Sequence[Case], closed_loop: bool) -> RunScore:
+    """Replay one run with the embedder of the settings."""
     embedder = load_embedder(current_settings().embed_model)
     return replay_run(run, cases, embedder, closed_loop=closed_loop)

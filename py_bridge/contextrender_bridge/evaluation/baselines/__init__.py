@@ -56,12 +56,14 @@ def new_summaries(baseline: str) -> Summaries:
 
 
 def baseline_policy(name: str, summaries: Summaries, agent_defaults: bool = False) -> Policy:
-    """Return a baseline of `BASELINES` by its name, with the summaries of one history.
+    """Return a baseline of `BASELINES` by its name, as a policy for one history.
 
-    With `agent_defaults`, the newest results are shown even if the summary replaces one of them.
+    The policy reads and extends `summaries`, the summaries of this history. With `agent_defaults`,
+    it shows the newest results even if the summary replaces one of them.
     """
 
     def select(view: PolicyInput) -> Selection:
+        """Select with a summary. Restore a newest result that the summary replaces."""
         selection = select_with_summary(view, BASELINES[name], summaries)
         context = next_call(view)
         replaces_newest = any(
@@ -76,6 +78,7 @@ def baseline_policy(name: str, summaries: Summaries, agent_defaults: bool = Fals
 
 
 def _all_messages(view: PolicyInput) -> int:
+    """Return the number of all messages, so that the summary covers them all."""
     return len(view.history)
 
 
@@ -84,7 +87,10 @@ LAST_TURN_SHARE: Final = 0.25
 
 
 def _before_last_turn(view: PolicyInput) -> int:
-    """Return the number of messages before the last turn, or of all if the last turn is large."""
+    """Return the number of messages before the last turn.
+
+    If the last turn exceeds `LAST_TURN_SHARE` of the budget, return the number of all messages.
+    """
     history = view.history
     last_turn = history.last_assistant
     if last_turn <= 0:
@@ -100,15 +106,17 @@ RECENT_SHARE: Final = 0.5
 
 
 def _before_recent_turns(view: PolicyInput) -> int:
-    """Return the number of messages before the recent turns: the newest whose results fit a share.
+    """Return the number of messages before the recent turns. The summary has to cover them.
 
-    The share is `RECENT_SHARE` of the free tokens. The results of the last turn may take all free
-    tokens. A turn whose text is dropped is not recent, and neither are the turns before it.
+    The recent turns are the newest ones whose results together fit into `RECENT_SHARE` of the free
+    tokens. The last turn alone may take all free tokens. A turn whose text is dropped is not
+    recent, and neither are the turns before it.
     """
     history, results = view.history, view.history.results
     text = text_within_share(view)
     summary_tokens = int(SUMMARY_SHARE * view.budget) + call_reserve(view)
     free_tokens = view.budget - view.tokens_of(text) - summary_tokens
+    # Go back turn by turn until the results no longer fit.
     turn_of = np.array(results.turn, dtype=np.int64)
     has_call = np.asarray(results.call_event, dtype=np.int64) != NO_CALL
     first_recent_message, recent_tokens = len(history), 0

@@ -28,7 +28,10 @@ Write short lines under the headings: State, Facts, Environment, Next."""
 
 
 def load_guideline(path: str) -> str:
-    """Return a file's guideline, or `GUIDELINE` for no path. Raise InvalidRequest if it is bad."""
+    """Return the guideline in a file, or `GUIDELINE` if `path` is empty.
+
+    Raise InvalidRequest if the file cannot be read or has no text.
+    """
     if not path:
         return GUIDELINE
     try:
@@ -41,9 +44,10 @@ def load_guideline(path: str) -> str:
 
 
 def transcript_text(messages: Sequence[Json], start: int) -> str:
-    """Return messages as one text, such as `[7] user:` and the message's text in the next line.
+    """Return messages as one text for a model to read, with calls and results.
 
-    The number is the message's position; `start` is the position of the first one.
+    A message begins with a line such as `[7] user:`, in which 7 is its position in the history.
+    `start` is the position of the first message.
     """
     tool_by_call: dict[str, str] = {}
     parts: list[str] = []
@@ -93,7 +97,10 @@ of tokens, and the guideline or an empty text. It raises SummaryFailed.
 def write_summary(
     model: str, text: str, earlier: str, limit: int, guideline: str
 ) -> tuple[str, Usage]:
-    """Return the summary that the model of `summary_writer` writes, and its usage."""
+    """Let the model write a summary as `Write` describes, and return it with its usage.
+
+    The writer is imported only here, because importing it takes seconds.
+    """
     importlib.import_module("jaclang")
     writer = importlib.import_module(".summary_writer", __package__)
     text_and_usage: tuple[str, Usage] = writer.summarise(model, text, earlier, limit, guideline)
@@ -115,10 +122,10 @@ class Summaries:
     warnings: list[str] = field(default_factory=list)
 
     def extend(self, messages: Sequence[Json], limit: int) -> Summary | None:
-        """Write and return a new summary, which also covers the `messages` after the latest one.
+        """Write, keep and return a summary that covers the latest summary and these `messages`.
 
-        It has at most `limit` tokens. Return None if no summary was written; a failure adds a
-        warning.
+        `messages` are those after the latest summary. The new one has at most `limit` tokens.
+        Return None if there is no new text, or if the model fails, which also adds a warning.
         """
         latest = self.latest or Summary(0, "")
         new_text = transcript_text(messages, latest.covered)
@@ -135,7 +142,7 @@ class Summaries:
         return self.latest
 
     def take_usage(self) -> tuple[Usage, list[str]]:
-        """Return the usage and the warnings since the last call of this method."""
+        """Return the usage and the warnings since the last call of this method, and reset them."""
         usage_and_warnings = self.usage, self.warnings
         self.usage, self.warnings = NOTHING_USED, []
         return usage_and_warnings

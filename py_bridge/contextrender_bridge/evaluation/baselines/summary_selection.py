@@ -52,9 +52,9 @@ def select_with_summary(
 ) -> Selection:
     """Return a selection with the latest summary and all messages after it.
 
-    If these exceed the budget, write a new summary. If no new summary is written or it does not fit
-    either, use the former summary with the newest results that fit. Without any summary, select as
-    `prune` does.
+    If these exceed the budget, write a new summary that covers more messages. If none is written,
+    or it does not fit either, use the former summary with the newest results that fit. Without any
+    summary, select as `prune` does.
     """
     former = summaries.latest
     if former and (selection := _select_beside(view, method, former)):
@@ -71,16 +71,17 @@ def select_with_summary(
 
 
 def call_reserve(view: PolicyInput) -> int:
-    """Return the tokens to reserve for the call of the result that the summary replaces."""
+    """Return the tokens to reserve for a tool call: the call of the result the summary replaces."""
     return int(CALL_SHARE * view.budget)
 
 
 def _select_beside(
     view: PolicyInput, method: SummaryMethod, summary: Summary, *, needs_all: bool = True
 ) -> Selection | None:
-    """Return a selection with the summary and all results after it, or None if they do not fit.
+    """Return a selection with the summary, the texts of `method`, and the results after it.
 
-    Without `needs_all`, results that do not fit are skipped, and the newest are selected first.
+    Return None if they do not fit. Without `needs_all`, skip results that do not fit instead,
+    beginning with the newest result.
     """
     text = method.text_of(view, summary.covered)
     placement = _place_summary(view, text, summary) if text else None
@@ -90,7 +91,7 @@ def _select_beside(
     covered_results = view.history.results_before(summary.covered)
     selected: list[int] = []
     for result in reversed(range(covered_results, len(view.costs))):
-        # A result without a call, or whose call is covered, cannot be shown.
+        # If the result has no call, or the summary covers its call, the result cannot be shown.
         if view.history.results.call_message[result] < summary.covered:
             continue
         if view.costs[result] <= remaining_tokens:
@@ -127,10 +128,11 @@ class _Placement:
 
 
 def _place_summary(view: PolicyInput, text: TextSelection, summary: Summary) -> _Placement | None:
-    """Return the placement of a summary: instead of a covered result, or in a user message.
+    """Return where the prompt shows a summary; None if there is no place.
 
-    The call of the replaced result stays in the prompt. So the summary replaces the latest result
-    whose call is small, or, if no call is small, the result with the smallest call.
+    It is shown instead of a covered result, whose call stays in the prompt: the latest result whose
+    call is small or, if no call is small, the result with the smallest call. If no covered result
+    has a call, it is shown in a user message.
     """
     results, counter = view.history.results, view.counter
     covered_results = view.history.results_before(summary.covered)
@@ -157,10 +159,10 @@ def _with_substitute(text: TextSelection, message: int, substitute: Substitute) 
 def _place_in_user_message(
     view: PolicyInput, text: TextSelection, summary: Summary, summary_text: str
 ) -> _Placement | None:
-    """Return the placement of a summary in the latest covered user message that is budgeted.
+    """Return the placement of a summary in a user message: the latest one that it covers.
 
-    The summary replaces the message's text if that was dropped; otherwise it follows the text.
-    Return None if there is no such message.
+    The message must be budgeted; return None if there is none. If the message's text is dropped,
+    the summary replaces it. Otherwise the summary follows the text.
     """
     covered_user_messages = [
         position
@@ -195,8 +197,8 @@ TEXT_SHARE: Final = 0.4
 def text_after(view: PolicyInput, covered: int) -> TextSelection:
     """Return a text selection that drops the text of the first `covered` messages.
 
-    The first user message is not dropped, but cut to its share of the budget. Unbudgeted messages
-    stay as they are.
+    Two kinds of messages are not dropped. The first user message, which has the task, is cut to
+    `TASK_SHARE` of the budget. Unbudgeted messages stay as they are.
     """
     history = view.history
     first_user, limit = history.first_user, int(TASK_SHARE * view.budget)
@@ -224,7 +226,10 @@ def text_of_all(view: PolicyInput, covered: int) -> TextSelection | None:
 
 
 def dropped_until(view: PolicyInput, text: TextSelection) -> int:
-    """Return the number of messages up to the last message of a turn whose text is dropped."""
+    """Return the number of messages up to the last one whose turn's text is dropped; 0 if none.
+
+    Unbudgeted messages and the first user message do not count, because they are never dropped.
+    """
     never_dropped = {*view.unbudgeted, view.history.first_user}
     dropped_messages = (
         position
