@@ -102,7 +102,10 @@ class Proxy:
         await self.histories.client.close()
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one of the proxy's own endpoints or a model call, or forward any other request."""
+        """Answer one of the proxy's own endpoints or a model call, or forward any other request.
+
+        Raise InvalidRequest if the path is not allowed. Stop if the agent closes the connection.
+        """
         is_trusted = await self._trust(scope, Target.of(scope["path"]))
         request = Request.of(scope, self.settings)
         if not request.url:
@@ -111,6 +114,7 @@ class Proxy:
         if not (request.compresses or request.dialect):
             await self._forward(request, receive, send)
             return
+        # Read the body into memory, within the limits if there are any.
         reading = self._bodies.reading(scope, receive) if self._bodies else nullcontext(receive)
         with reading as limited_receive:
             body = await read_body(limited_receive)
@@ -121,6 +125,7 @@ class Proxy:
                     work = self._calls.answer(request, body, send, is_trusted=is_trusted)
                     await while_connected(limited_receive, work)
             finally:
+                # A large request leaves a large history in memory: release it after a while.
                 if len(body) > LARGE_CHARACTERS:
                     self._memory.start()
 
@@ -129,8 +134,9 @@ class Proxy:
     ) -> None:
         """Answer a request to `compress`, `compact` or `retrieve`, whose body is `raw`.
 
-        If it is not trusted and has no token of ours in a header, its bearer token is used. Raise
-        ContextRenderError if the request cannot be answered.
+        The user's token comes from our own header. Without it, a trusted request uses the proxy's
+        token, and any other request its bearer token. Raise ContextRenderError if the request
+        cannot be answered.
         """
         target, headers = request.target, request.headers
         try:
@@ -151,11 +157,15 @@ class Proxy:
         await send_json(send, wire.dumps(reply))
 
     async def _forward(self, request: Request, receive: Receive, send: Send) -> None:
-        """Forward a request that is no model call, with its body in pieces as it arrives."""
+        """Forward a request that is no model call, and its body in pieces as they arrive.
+
+        Stop if the agent closes the connection. `body_sent` is set when the body is forwarded.
+        """
         body_sent = asyncio.Event()
 
         async def receive_after_body() -> Any:
-            # While the body is forwarded, `_body_pieces` alone may receive.
+            # It waits for the agent's disconnection. But until the body is forwarded, only
+            # `_body_pieces` may receive, so that it gets every piece.
             await body_sent.wait()
             return await receive()
 
@@ -202,9 +212,9 @@ def _posted_fields(request: Request, raw: bytes) -> dict[str, Any]:
 def trust_own_programs(secret: str = "") -> Trust:
     """Return a rule that lets this user's programs use the proxy's token.
 
-    If `secret` is set and the request's path has a secret (`/k/SECRET/v1`), the rule compares
-    them: the request may use the token only if they are equal. Otherwise the request's process
-    must belong to this user.
+    A request whose path has a secret (`/k/SECRET/v1`) may use the token if it equals `secret`. A
+    request without a secret may use it if its process belongs to this user. If `secret` is empty,
+    only the process counts.
     """
 
     async def trust(scope: Scope, target: Target) -> bool:

@@ -42,7 +42,10 @@ class CallAttempts:
 
     @property
     def delivery(self) -> str:
-        """The delivery to record: `rendered`, `full` or `holdout`."""
+        """The delivery to record: `rendered`, `full` or `holdout`.
+
+        It is `full` if the provider refused the rendered history, or rendering failed.
+        """
         fit = self._call.fit
         is_unchanged_by_failure = bool(fit.failure) and not fit.changed
         if self.sends_full_after_refusal or is_unchanged_by_failure:
@@ -58,8 +61,9 @@ class CallAttempts:
     def _first_content(self) -> bytes:
         """Return the first body to send: the rendered history, or the agent's request.
 
-        Return the full history if the provider refused this history's rendered form before. If it
-        refused a larger body of this history as too long, cut this one to the known limit.
+        If the provider refused this history's rendered form before and accepted the full one,
+        return the full one. If it refused a body of this history as too long, cut this body to the
+        limit `max_bytes` that is remembered since then.
         """
         conversation = self._conversation
         max_bytes = conversation.max_bytes
@@ -77,16 +81,18 @@ class CallAttempts:
         return shorter_content or content
 
     def content_after(self, content: bytes, start: ReplyStart) -> bytes | None:
-        """Return the body to send after the provider's reply to `content`, which `start` begins.
+        """Return the body to retry with after the reply to `content`, or None for no retry.
 
-        If the provider refused `content` as too long, return a smaller body. If it refused a
-        rendered history for another reason, return the history in its other form. Return None if
-        it answered or no retry is left: the agent then gets this reply.
+        `start` is the beginning of the reply. If the provider refused `content` as too long, return
+        a smaller body. If it refused a rendered history for another reason, return the full history
+        instead, or vice versa. Return None if the provider answered, no other body is possible or
+        no retry is left: the agent then gets this reply. Remember the outcome for the next call.
         """
         if not start.is_refused:
             self._record_acceptance(content)
             return None
         self._refusal_count += 1
+        # `refusal` is set only for a prompt that is too long.
         if start.refusal is not None:
             retry = self._smaller_content(content, start.refusal)
         elif start.response.status_code == REFUSED and self._is_rendered:
@@ -95,6 +101,7 @@ class CallAttempts:
             retry = None
         has_retried = self._retries_left < MAX_RETRIES
         if retry is None or not self._retries_left:
+            # If retries did not help, the history's next call is not retried.
             self._conversation.was_refused_after_retry = has_retried
             return None
         self._retries_left -= 1
@@ -122,18 +129,18 @@ class CallAttempts:
             conversation.max_bytes = min(conversation.max_bytes, len(content))
 
     def _other_form(self, content: bytes) -> bytes | None:
-        """Return the history in its other form: full if `content` is rendered, and vice versa.
+        """Return the full history if the rendered one was refused, and vice versa.
 
-        Return None if this call has already sent both forms, or if the full history was refused
-        and the rendered one is not smaller.
+        `content` is the refused body. Return None if this call has already sent both, or if the
+        full history was refused and the rendered one is not smaller.
         """
         conversation = self._conversation
         if not self.sends_full_after_refusal and not conversation.accepts_only_full:
-            # The rendered history was refused.
+            # The rendered history was refused. Send the full one.
             self.sends_full_after_refusal = True
             return self.request.full(conversation.max_bytes)
-        # The full history was refused. If an earlier call set `accepts_only_full`, this call began
-        # with the full history and has not sent the rendered one.
+        # The full history was refused. If `accepts_only_full` is set, an earlier call set it. Then
+        # this call began with the full history, and the rendered one has not been tried.
         rendered = self.request.rendered(self._call.fit.body)
         if conversation.accepts_only_full and len(rendered) < len(content):
             self.sends_full_after_refusal = conversation.accepts_only_full = False
@@ -141,14 +148,15 @@ class CallAttempts:
         return None
 
     def _smaller_content(self, content: bytes, refusal: Refusal) -> bytes | None:
-        """Return a smaller body than `content`, which was refused as too long.
+        """Return a body that is smaller than the refused `content`, or None if none is possible.
 
-        First remember the refusal's limits. Return None if the request cannot be made smaller.
+        Also remember the refusal's limits for later calls.
         """
         self._remember_limits(content, refusal)
         share = refusal.share
         if self._refusal_count > 1 and not refusal.prompt_tokens:
-            # Without token counts, the first refusal had the same share, which was not enough.
+            # Without token counts, `refusal.share` is always the same. The first retry had this
+            # share and was refused, so use a smaller one.
             share = LAST_SHARE
         return self.request.smaller(len(content), share)
 

@@ -41,7 +41,7 @@ _read_value = json.JSONDecoder(parse_float=_read_number, parse_constant=_read_nu
 
 @dataclass
 class Body:
-    """A request body.
+    """A parsed request body: its `fields`, and the `items` (messages) in one of them.
 
     - `prefix`: the text up to the end of the last item. A later body that continues this one begins
       with this text. If `prefix` is empty, no later body can continue this one.
@@ -65,35 +65,40 @@ class Body:
     transcripts: list[Transcript] = field(default_factory=list, repr=False)
 
     def read(self, reader: Dialect) -> Transcript:
-        """Return the request's transcript, continued from an earlier one if possible."""
+        """Return the request's transcript, continued from an earlier body's if possible.
+
+        Also keep it in `transcripts`, for later bodies.
+        """
         transcript = reader.read(self.fields, self.transcripts[-1] if self.transcripts else None)
         self.transcripts = [*self.transcripts, transcript][-TRANSCRIPTS:]
         return transcript
 
 
 class RecentBodies:
-    """The last request body of each of the most recent histories."""
+    """A cache with the last request body of each of the most recent histories."""
 
     def __init__(self) -> None:
         """Remember no body yet."""
         self._bodies: list[Body] = []
 
     def read(self, raw: bytes, key: str) -> Body:
-        """Return the parsed body, whose items are in the field `key`.
+        """Parse a body, and reuse the items that it shares with an earlier body in the cache.
 
-        Items that the body shares with an earlier body of its history are not parsed again, and the
-        new body replaces the earlier one. Raise ValueError if the body is no JSON object in UTF-8,
-        or has a number that cannot be written again.
+        In the cache, the new body replaces the earlier one. `key` is the field with the items.
+        Raise ValueError if `raw` is no JSON object in UTF-8, or has a number that cannot be written
+        again, such as `NaN`.
         """
         try:
             text = raw.decode()
             earlier, shared_count = self._find_earlier(text)
             body = _parse(text, key, earlier, shared_count)
         except (IndexError, RecursionError):
+            # `_parse` reads the character at a position without checking the text's end.
             raise ValueError("the text ends too early, or is nested too deeply") from None
         if earlier:
             self._bodies.remove(earlier)
-            # A transcript can be continued only if this body has all its stable items.
+            # Keep the transcripts that this body can continue. The items that a transcript will not
+            # read again (`stable_count`) must all be reused, because other items may differ.
             body.transcripts = [
                 transcript
                 for transcript in earlier.transcripts
@@ -105,14 +110,14 @@ class RecentBodies:
         return body
 
     def drop_large(self) -> None:
-        """Forget the large bodies."""
+        """Remove the bodies with more than `LARGE_CHARACTERS` from the cache."""
         self._bodies = [body for body in self._bodies if len(body.prefix) <= LARGE_CHARACTERS]
 
     def _find_earlier(self, text: str) -> tuple[Body | None, int]:
-        """Return an earlier body that `text` continues, and the number of items they share.
+        """Return an earlier body that `text` continues, and the number of first items they share.
 
-        Try to find a body all of whose items `text` repeats, then a body without its last item,
-        and so on, up to `CHANGEABLE_ITEMS` - 1 items. Return (None, 0) if there is none.
+        First look for a body whose items `text` has all. Then allow the last item to differ, then
+        the last two, up to `CHANGEABLE_ITEMS` - 1. Return (None, 0) if there is no such body.
         """
         for changed_items in range(CHANGEABLE_ITEMS):
             for body in reversed(self._bodies):
@@ -122,7 +127,7 @@ class RecentBodies:
         return None, 0
 
     def _evict(self) -> None:
-        """Keep the newest bodies: at most `REMEMBERED`, with `MAX_CHARACTERS` in all."""
+        """Remove the oldest bodies, so that at most `REMEMBERED` and `MAX_CHARACTERS` remain."""
         kept_count = characters = 0
         for body in reversed(self._bodies):
             characters += len(body.prefix)
@@ -138,11 +143,12 @@ class RecentBodies:
 def _parse(text: str, key: str, earlier: Body | None, shared_count: int) -> Body:
     """Parse a body whose items are in the field `key`.
 
-    If the text begins with the first `shared_count` items of an `earlier` body, take those items
-    from that body, and parse only the remaining text. Raise ValueError if the text is no JSON
-    object, and IndexError if it ends too early.
+    If `earlier` is given, the text begins with that body's text up to its item `shared_count`. Then
+    take those items from it, and parse only the remaining text. Raise ValueError if the text is no
+    JSON object, and IndexError if it ends too early.
     """
     body = Body({})
+    # Begin at the first field, or after the list of items that continues the earlier one.
     if earlier is None:
         at = _skip(text, 0, "{")
         has_field = text[at] != "}"
@@ -152,12 +158,13 @@ def _parse(text: str, key: str, earlier: Body | None, shared_count: int) -> Body
         name, at = _read_value(text, at)
         at = _skip(text, at, ":")
         if name == key and text[at] == "[" and not body.prefix:
+            # Read the items one by one, to keep their positions.
             body.fields_before = dict(body.fields)
             at = _read_items(text, at, key, body)
         else:
             if name == key:
-                # The field comes a second time, and its last value counts: the items that were
-                # read, and their positions, are not the body's.
+                # The field comes a second time, and JSON's rule is that the last value counts. So
+                # the items that were read before, and their positions, are not used.
                 body.prefix, body.list_end = "", 0
             body.fields[name], at = _read_value(text, at)
         at, has_field = _skip_comma(text, at)
@@ -190,7 +197,8 @@ def _continue_items(text: str, key: str, body: Body, earlier: Body, count: int) 
 def _read_remaining_items(text: str, at: int, has_item: bool, key: str, body: Body) -> int:
     """Read the items from `at` to the end of the list; return the position after the list.
 
-    `has_item` is false if no item begins at `at`.
+    Add them to the body's items, and set its field `key`, `list_end` and `prefix`. `has_item` is
+    false if no item begins at `at`.
     """
     items, starts, ends = body.items, body.starts, body.ends
     while has_item:

@@ -90,6 +90,7 @@ def run(args: argparse.Namespace) -> int:
     from contextrender_bridge.proxy.peers import link_secret
     from contextrender_bridge.workers.supervisor import Supervisor
 
+    # The options that are given on the command line replace the settings.
     options = {
         **history_options(args),
         "mode": args.mode,
@@ -99,6 +100,7 @@ def run(args: argparse.Namespace) -> int:
     }
     options = {name: value for name, value in options.items() if value is not None}
     settings = replace(current_settings(), **options)
+    # Only programs on this machine may use the proxy's own token.
     is_local = args.host in LOOPBACK
     secret = link_secret(data_dir()) if is_local else ""
     listener = listen(args.host, args.port)
@@ -120,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def standalone_app(settings: Settings, trust: Trust) -> App:
-    """Return the proxy for the service that the environment or the credentials file names.
+    """Return the proxy as an app, for the service in the environment or the credentials file.
 
     Raise NoCredentials if neither names a service.
     """
@@ -186,9 +188,9 @@ def history_options(args: argparse.Namespace) -> dict[str, Any]:
 def wait_for_credentials(make: Callable[[], App]) -> App:
     """Return the app that `make` creates, as soon as there are credentials for the service.
 
-    The local service writes the credentials file at its first start. If that can still happen,
-    wait for the file. Raise CommandError if there are no credentials after `WAIT_SECONDS`, or if
-    none will be written. The service itself need not answer: until then, the proxy fails open.
+    The local service writes the credentials file at its first start. If no address is set and the
+    file is missing, wait for it. Raise CommandError if it is missing after `WAIT_SECONDS`, or if
+    waiting cannot help. The service itself need not answer yet, because the proxy fails open.
     """
     may_be_created = not current_settings().url and not (data_dir() / FILE_NAME).exists()
     try:

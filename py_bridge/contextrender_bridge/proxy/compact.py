@@ -43,10 +43,11 @@ async def compact(
     """Return the service's reply to a compaction request.
 
     `body` has `messages` and optionally `session`; `path` is the session in the request's path, or
-    empty. If no session is named, find it by its messages. If the history continues an earlier
-    compaction, send only the messages after it. If the service does not have the branch before that
-    compaction, send all messages. Raise Unauthorized without a token, InvalidRequest if `messages`
-    is invalid, and ContextRenderError if the service fails.
+    empty. If neither names a session, find it by its messages. If the history begins with the text
+    of an earlier compaction, the service already has the messages that this text replaced. So send
+    only the messages after it, or all messages if the service does not have the earlier ones. Raise
+    Unauthorized without a token, InvalidRequest if `messages` is invalid, and ContextRenderError if
+    the service fails.
     """
     if not controls.has_user:
         raise Unauthorized("Send a token: `x-contextrender-token: TOKEN`.")
@@ -72,7 +73,10 @@ async def compact(
 async def _session_key(
     client: AsyncContextRender, name: str, messages: list[Json], token: str | None
 ) -> str:
-    """Return the session that a request names or, without a name, the one with its messages."""
+    """Return the session that a request names or, without a name, the one with its messages.
+
+    `name` is the session in the request, or empty.
+    """
     # The headers of this request name no session, so an empty list stands in for them.
     session = session_of(name, [], messages)
     if given_name(name, []):
@@ -85,7 +89,8 @@ async def _session_key(
 def find_continued(messages: Sequence[Json]) -> ContinuedHistory | None:
     """Return the history after its last compaction text, or None if it has no such text.
 
-    If a message has more text after the compaction's, the history begins with that text.
+    Agents put the compaction's text into a message of the user or the system, perhaps with more
+    text after it. Return that further text as a first message.
     """
     for position in range(len(messages) - 1, -1, -1):
         message = messages[position]

@@ -64,10 +64,10 @@ class Compression:
     async def compress(
         self, path: str, headers: Headers, body: Mapping[str, Any], controls: Controls
     ) -> Json:
-        """Answer a request with `messages` to compress, or with the `usage` of a `session`'s call.
+        """Answer a request to compress `messages`, or to record the `usage` of a `session`'s call.
 
         In the reply, `unchanged` is the number of first messages that equal those of the session's
-        last reply. If the gateway sent that reply to the provider, the provider's cache has the
+        previous reply. If the gateway sent that one to the provider, the provider's cache has the
         prompt up to there. If the messages are malformed, return them as they are. Raise
         InvalidRequest if `messages` is no list.
         """
@@ -76,6 +76,7 @@ class Compression:
         messages = body.get("messages")
         if not isinstance(messages, list):
             raise InvalidRequest("Field 'messages' must be a list.")
+        # A budget in the body replaces the one in the headers or the settings.
         budget = body.get("budget", body.get("token_budget"))
         is_number = type(budget) is int and SMALLEST_BUDGET <= budget < 10**LONGEST_NUMBER
         if budget == AUTO or is_number:  # Ignore any other value.
@@ -91,16 +92,18 @@ class Compression:
             return {**fields, "fail_open": "malformed", "unchanged": 0}
 
     def _remember_reply(self, token: str | None, reply: Json, call: ProxiedCall) -> int:
-        """Remember a reply as its session's last one.
+        """Remember a reply as its session's last one, and compare it with the previous one.
 
-        Return the number of its first messages that equal those of the session's previous reply.
+        Return the number of first messages that are equal in both replies. `call` is the reply's
+        call, which a later report of its usage needs.
         """
         key = token, str(reply["session"])
         hashes = [hash(wire.dumps(message)) for message in reply["messages"]]
         previous = self._last_replies.pop(key, None)
         previous_hashes = previous.message_hashes if previous else []
         failure = call.fit.failure if call.fit.reply is None else ""
-        # The usage report needs of the rendered request only whether it failed. Drop the messages.
+        # A usage report only needs to know whether rendering failed. So keep the call without the
+        # messages of its rendered request.
         fit = RenderedRequest({}, failure=failure)
         self._last_replies[key] = LastReply(hashes, replace(call, fit=fit, later=None))
         while len(self._last_replies) > REMEMBERED:
@@ -133,24 +136,26 @@ class Compression:
         messages: list[Any],
         controls: Controls,
     ) -> tuple[Json, ProxiedCall]:
-        """Return the reply to a request with these messages, and its call.
+        """Render these messages, and return the reply to the gateway and the rendered call.
 
-        To render the history, add a call before each result that has none. The reply does not have
-        the added calls. If the call fails open or gets its full history, the reply has the original
-        messages.
+        If the call fails open or gets its full history, the reply has the original messages.
         """
+        # Some gateways leave out the tool calls. Add a call before each result that has none,
+        # because only results with a call can be rendered.
         is_anthropic = body.get("format") == "messages" or has_blocks(messages)
         added: set[int] = set()  # the positions of the messages with added calls
         completed = messages
         if not is_anthropic:
             added, completed = with_calls(messages)
         request = Body({**body, "messages": completed})
+        # The body may name the calling program, which the service reads from the user agent.
         if isinstance(client := body.get("client"), str):
             headers = [(b"user-agent", client.encode("ascii", "ignore")), *headers]
         dialect = "messages" if is_anthropic else "chat"
         call = await self._histories.fit(path, headers, request, dialect, controls)
         fit = await call.rendered(self._histories.deadline)
         full_reason = call.controls.full_reason
+        # Without a rendered history, reply with the original messages and the reason.
         if full_reason or fit.reply is None or fit.plan is None or fit.transcript is None:
             reply = _reply_fields(messages, 0, 0, [], call.session)
             if fit.failure:
@@ -159,6 +164,7 @@ class Compression:
                 reply["full_history"] = full_reason
             return reply, call
         self._remember_name(controls.token, call.session)
+        # Replace the shortened results by their texts, and remove the added calls again.
         texts = texts_for(call.session, fit.reply, fit.plan, fit.transcript.messages)
         replaced = replace_results(fit.transcript, {n: text for n, (_, text) in texts.items()})
         compressed = [message for n, message in enumerate(replaced) if n not in added]
@@ -177,6 +183,7 @@ class Compression:
         if not controls.has_user:
             raise Unauthorized("Send a token: `x-contextrender-token: TOKEN`.")
         token = controls.token
+        # The id has a digest of the session's name, the branch and the result's position.
         parts = read_id(id)
         if parts is None:
             raise NotFound("There is no such id.")
@@ -228,10 +235,10 @@ class Compression:
 
 
 def _reply_fields(messages: Any, before: int, after: int, ids: list[str], session: str) -> Json:
-    """Return the fields of a reply. Gateways' guardrails define the names of some.
+    """Return the fields of a reply. Some of their names are those that gateways expect.
 
     `before` and `after` are the tokens of the original and of the compressed messages. `ids` are
-    the ids of omitted results.
+    the ids of omitted or shortened results.
     """
     return {
         "messages": messages,

@@ -88,8 +88,8 @@ class Connections:
     ) -> httpx.Response:
         """Send a request unchanged, and return the reply with its body unread.
 
-        Send it again if the provider had closed the connection, which was idle. Raise
-        httpx.HTTPError if no reply comes.
+        A provider may close an idle connection just when it is used again. Then send the request
+        again, on another connection. Raise httpx.HTTPError if no reply comes.
         """
         deadline = time.monotonic() + STALE_SECONDS
         while True:
@@ -114,7 +114,10 @@ class Connections:
     async def _send(
         self, method: str, url: str, headers: Headers, content: Content, attempt: _Attempt
     ) -> aiohttp.ClientResponse:
-        """Send a request once. Raise an error of aiohttp, OSError or ValueError if that fails."""
+        """Send a request once, and return the reply. `attempt` records if a connection was reused.
+
+        Raise an error of aiohttp, OSError or ValueError if it fails.
+        """
         target = URL(url, encoded=True)
         proxy = self._proxy(target)
         self._session = self._session or self._open_session()
@@ -136,7 +139,10 @@ class Connections:
         )
 
     def _open_session(self) -> aiohttp.ClientSession:
-        """Return a new session, and set `_certificate_fault`."""
+        """Return a new session of aiohttp, and set `_certificate_fault`.
+
+        The session adds, decodes and follows nothing, so that replies are forwarded unchanged.
+        """
         certificates, self._certificate_fault = trusted_certificates()
         # Without certificates, connections without TLS still work.
         context = certificates or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -186,7 +192,7 @@ class _Body(httpx.AsyncByteStream):
 
 @dataclass(slots=True)
 class _Attempt:
-    """One attempt to send a request. `was_idle` is true if its connection was idle before."""
+    """One attempt to send a request. `was_idle` is true if it reused an idle connection."""
 
     was_idle: bool = False
 

@@ -101,12 +101,12 @@ class Controls:
     def for_request(self, session: str, dialect: str, body: Mapping[str, Any]) -> Controls:
         """Return these settings, adapted to the request's session and body.
 
-        A holdout session or a compaction call changes the mode `render` to `observe`: the full
-        history is recorded and sent.
+        For a holdout session and a compaction call, change the mode `render` to `observe`, so that
+        the full history is recorded and sent.
         """
         if self.mode != "render":
-            # A compaction call would let the proxy cut the request to the model's window. The
-            # other modes never change a request.
+            # The proxy may cut the request of a compaction call to the model's window. But these
+            # modes must never change a request, so do not mark it as such a call.
             return replace(self, is_compaction_call=False)
         is_compaction_call = self.is_compaction_call or is_compaction(dialect, body)
         if is_held_out(session, self.holdout):
@@ -125,6 +125,7 @@ class Controls:
 
 
 def _budget(text: str) -> int | str:
+    """Return the budget in a header's value. Raise InvalidControl if it is invalid."""
     budget = budget_of(text)
     if budget is None:
         raise InvalidControl("budget")
@@ -142,9 +143,9 @@ def _is_on(values: Mapping[str, str], name: str) -> bool:
 
 
 def _names(values: Mapping[str, str], name: str, default: frozenset[str]) -> frozenset[str]:
-    """Return the names in a header, or `default` if the header is missing.
+    """Return the names in the header `x-contextrender-{name}`, or `default` if it is missing.
 
-    Raise InvalidControl if the header has an invalid value.
+    `values` are all headers. Raise InvalidControl if the header has an invalid value.
     """
     text = values.get(f"x-contextrender-{name}")
     try:
@@ -154,20 +155,21 @@ def _names(values: Mapping[str, str], name: str, default: frozenset[str]) -> fro
 
 
 def is_held_out(session: str, share: float) -> bool:
-    """Return whether a session belongs to the holdout `share` of all sessions.
+    """Return whether a session belongs to the holdout, which has this `share` of all sessions.
 
     A hash of the session's name decides, so the decision is the same for all calls of a session.
     """
     digest = hashlib.sha256(f"holdout {session}".encode("utf-8", "replace")).digest()
+    # As a number, the hash's first 8 bytes are evenly distributed below 2**64.
     return int.from_bytes(digest[:8], "big") < share * 2**64
 
 
 def session_of(path: str, headers: Headers, messages: Sequence[Mapping[str, Any]]) -> str:
     """Return the session's name in the path or the headers, otherwise a generated name.
 
-    A generated name depends on the first messages. It also depends on the caller's key for the
-    provider, so that two callers whose histories begin alike have two sessions. The request field
-    `prompt_cache_key` is not used as a name, because many people can share one value.
+    A generated name is made from the first messages and the caller's key for the provider. So two
+    callers whose histories begin alike have two sessions. The request field `prompt_cache_key` is
+    not used as a name, because many people can share one value.
     """
     if name := given_name(path, headers):
         return name

@@ -20,9 +20,10 @@ REMEMBERED = 1024
 
 @dataclass(frozen=True)
 class Size:
-    """The size of a history at its last rendering, all 0 before the first one.
+    """The size of a history at its last rendering. All fields are 0 before the first one.
 
-    The service counted `tokens` in the first `messages`. `budget` is the budget that it used.
+    The history had `messages` messages, in which the service counted `tokens` tokens. `budget` is
+    the budget that it used, in tokens.
     """
 
     messages: int = 0
@@ -32,12 +33,14 @@ class Size:
     def fits(
         self, messages: Sequence[Json], recorded_count: Callable[[], int], budget: int | str | None
     ) -> bool:
-        """Return whether `messages` are certain to fit the budget.
+        """Return whether the history `messages` is certain to fit the budget, without the service.
 
-        Every byte of a message after the counted ones counts as one token. `recorded_count` returns
-        how many of the first messages the service has. If these are fewer than the counted ones,
-        return False.
+        The first messages have `tokens` tokens, as the service counted. Of the messages after them,
+        each byte counts as one token. `recorded_count` returns how many of the first messages are
+        known to be recorded. If that is less than the counted ones, the history may have changed,
+        so return False.
         """
+        # Without a number as budget, use the last budget, for example the automatic one.
         limit = budget if isinstance(budget, int) else self.budget
         if not limit or self.tokens > limit:
             return False
@@ -87,7 +90,7 @@ class Conversation:
     def fix_system(self, transcript: Transcript) -> None:
         """Replace the leading system messages of a transcript by those of the first call.
 
-        If their number has changed, keep the transcript's own, and remember them for later calls.
+        If their number has changed, keep the transcript's own, and use them for later calls.
         """
         system = _leading_system(transcript)
         if len(system) != len(self.system):
@@ -95,18 +98,19 @@ class Conversation:
         transcript.messages[: len(system)] = self.system
 
     def usage_of_earlier_call(self, messages: int) -> Mapping[str, Any] | None:
-        """Return the `usage_report` if it is of a call whose history had fewer messages.
+        """Return the `usage_report` if it is of an earlier call, otherwise None.
 
-        An answer may come before its call is recorded. The service would ignore a report that comes
-        with the call itself.
+        `messages` is the number of messages of the call that will send the report. An earlier call
+        had fewer. The report may be of the same call, if its answer came before it was recorded.
+        The service would ignore that report, because it does not have the call yet.
         """
         usage_report = self.usage_report
         return usage_report if usage_report and usage_report["messages"] < messages else None
 
     def start_recording(self, call: asyncio.Task[RenderedRequest]) -> None:
-        """Set `recording` until the call is recorded.
+        """Keep the task `call` in `recording` until it ends.
 
-        Then drop the task, because its result has the whole request.
+        Drop it then, because its result has the whole request and would occupy memory.
         """
         self.recording = call
         call.add_done_callback(self._end_recording)
@@ -124,7 +128,11 @@ class Conversations:
         self._by_key: OrderedDict[Hashable, Conversation] = OrderedDict()
 
     def add_state(self, call: ProxiedCall, history_key: str) -> ProxiedCall:
-        """Return a call with the state of its history, which is created if it is not remembered."""
+        """Return the call with the state of its history.
+
+        Create the state if it is not remembered. Forget the least recently used ones if there are
+        too many.
+        """
         key = call.controls.token, call.session, history_key
         conversation = self._by_key.setdefault(key, Conversation())
         self._by_key.move_to_end(key)
@@ -147,9 +155,10 @@ def _leading_system(transcript: Transcript) -> list[Json]:
 class ProxiedCall:
     """One model call: its session, its rendered request `fit`, and its number of `messages`.
 
-    A call that is certain to fit, or that is only observed, does not wait for the service. Its
-    rendered request is then the result of `later`, and `fit` the original one. `messages` is 0 if
-    the call is not recorded. `is_named` is false if the session's name was made from its messages.
+    A call that is certain to fit, or that is only observed, does not wait for the service. Then
+    `fit` is the original request, and the task `later` renders and records the call; otherwise
+    `later` is None. `messages` is 0 if the call is not recorded. `is_named` is false if the
+    session's name was made from its messages.
     """
 
     session: str
@@ -167,9 +176,10 @@ class ProxiedCall:
         return model if isinstance(model, str) else None
 
     async def rendered(self, seconds: float = 0.0) -> RenderedRequest:
-        """Return the rendered request, after at most `seconds` if it is rendered `later`.
+        """Return the rendered request.
 
-        Return the original request if it is not ready by then.
+        If the task `later` renders it, wait at most `seconds` for it. Return the original request
+        if the task has not ended by then.
         """
         if self.later is None:
             return self.fit

@@ -61,16 +61,17 @@ class Histories:
     async def fit(
         self, path: str, headers: Headers, body: Body, dialect: str, controls: Controls
     ) -> ProxiedCall:
-        """Return the call to send to the provider.
+        """Read a model call's history, find its session, render it, and return the call.
 
-        Read the history, find its session and its state, and render it. The request is unchanged
-        if that fails or the call is not to be recorded. `path` is the session that the URL names.
+        The call's request is the original one if that fails, or if the call is not recorded. `path`
+        is the session that the URL names, or empty.
         """
         call = ProxiedCall("", RenderedRequest(body.fields), Conversation(), controls)
         try:
             transcript = body.read(dialect_of(dialect, body.fields))
             call = _describe(call, path, headers, dialect, transcript)
             history_key = history_key_of(transcript.messages)
+            # Add the conversation, the state that earlier calls of this history have left.
             call = self._conversations.add_state(call, history_key)
             if not _is_recorded(call, headers, transcript):
                 return call
@@ -94,8 +95,8 @@ class Histories:
     ) -> ProxiedCall:
         """Find the session that an unnamed history continues, render the call, and return it.
 
-        If another call has continued that session with another conversation meanwhile, do both
-        again. During a pause, do not search: `_render` then fails open.
+        Another call may continue that session with another conversation after the search. Then
+        search and render once more. During a pause, do not search: `_render` then fails open.
         """
         find = partial(self.client.find_session, model=call.model, token=call.controls.token)
         search_count = 0 if self._pause.is_on else 2
@@ -112,13 +113,15 @@ class Histories:
     async def _render(
         self, call: ProxiedCall, transcript: Transcript, history_key: str, headers: Headers
     ) -> ProxiedCall:
-        """Render the call, once the history's earlier call is recorded, and return it.
+        """Render the call, after the history's earlier call is recorded, and return it.
 
-        If the history is certain to fit or only observed, return at once: `later` records the call.
+        If the history is certain to fit the budget, or is only observed, the original request can
+        be sent at once. So return without waiting, with the task `later` that records the call.
         """
         call.conversation.fix_system(transcript)
         if self._pause.is_on:
             return self._failed(call, "paused")
+        # Find out whether the full history is certain to fit the budget.
         conversation, body = call.conversation, call.fit.body
         budget = conversation.limited_budget(call.controls.budget)
         recorded_count = partial(
@@ -134,7 +137,9 @@ class Histories:
         render = partial(self._call_service, call, transcript, history_key, budget, headers)
         work = _after(conversation.recording, render)
         if call.controls.mode != "observe" and not is_certain_to_fit:
+            # The request depends on the service's plan: wait for it.
             return replace(call, fit=await self._request_of(work, body, self.deadline))
+        # Record the call in the background. The next call of the history waits for that.
         later = asyncio.ensure_future(self._request_of(work, body, LATER_SECONDS))
         self._recording.add(later)
         later.add_done_callback(self._recording.discard)
@@ -144,7 +149,11 @@ class Histories:
     async def _request_of(
         self, work: Coroutine[Any, Any, RenderedRequest], body: Mapping[str, Any], seconds: float
     ) -> RenderedRequest:
-        """Return the request that `work` renders within `seconds`, otherwise one with `body`."""
+        """Return the request that `work` renders, or one with `body` if it fails or is late.
+
+        Count a failure, and note for the pause whether the service could be reached. `seconds` is
+        the time limit.
+        """
         try:
             fit = await asyncio.wait_for(work, seconds)
         except Exception as failure:
@@ -155,7 +164,10 @@ class Histories:
         return fit
 
     def _failed(self, call: ProxiedCall, reason: str) -> ProxiedCall:
-        """Return a call that fails open: its request is sent unchanged, and is not recorded."""
+        """Count a failure, and return the call so that it fails open.
+
+        Its request is then sent unchanged, and is not recorded.
+        """
         self.failures.add(reason)
         return replace(call, fit=RenderedRequest(call.fit.body, failure=reason))
 
@@ -167,11 +179,11 @@ class Histories:
         budget: int | str | None,
         headers: Headers,
     ) -> RenderedRequest:
-        """Call the service's `render` and apply its plan to the request.
+        """Call the service's `render`, apply its plan, and return the rendered request.
 
-        The request to `render` also reports the previous call's usage. Store the reply's branch,
-        size and budget with the conversation. A failure to apply the plan is only reported in mode
-        `render`, because the other modes do not send the rendered request.
+        Also report the previous call's usage in it, and store the reply's branch, size and budget
+        in the conversation. If the plan cannot be applied fully, the returned request has a
+        `failure`, but only in mode `render`: in the other modes the full request is sent anyway.
         """
         controls, conversation, body = call.controls, call.conversation, call.fit.body
         usage_report = conversation.usage_of_earlier_call(call.messages)
@@ -194,6 +206,7 @@ class Histories:
             usage=usage_report,
             one_conversation=not call.is_named,
         )
+        # The service has the report now, unless a newer call has replaced it meanwhile.
         if usage_report is not None and conversation.usage_report is usage_report:
             conversation.usage_report = None
         conversation.branch = reply["branch"]
@@ -204,6 +217,7 @@ class Histories:
         )
         if controls.mode != "render":
             return replace(rendered, failure="")
+        # Log such a failure only once for each conversation.
         if rendered.failure and not conversation.has_warned:
             conversation.has_warned = True
             self.failures.add(rendered.failure)
@@ -213,7 +227,11 @@ class Histories:
 def _describe(
     call: ProxiedCall, path: str, headers: Headers, dialect: str, transcript: Transcript
 ) -> ProxiedCall:
-    """Return a call with its session, its transcript and its settings."""
+    """Return the call with its session, its transcript, and its settings for this session.
+
+    A request with references to items that the provider stores cannot be shortened. So change its
+    mode `render` to `observe`: the full history is sent and recorded.
+    """
     body = call.fit.body
     session = session_of(path, headers, transcript.messages)
     controls = call.controls.for_request(session, dialect, body)
@@ -224,11 +242,15 @@ def _describe(
 
 
 def _is_recorded(call: ProxiedCall, headers: Headers, transcript: Transcript) -> bool:
-    """Return False if the history is empty or stored by the provider, or for a call for a title."""
+    """Return whether a call is recorded.
+
+    It is not if the history is empty or the provider stores it, or if it only asks for a title.
+    """
     body = call.fit.body
     if not transcript.messages or is_kept_by_provider(body):
         return False
-    # Without a session header, a call for a title is recorded as a session of its own.
+    # A call for a title is left out only from a session that a header names. Without such a header,
+    # it is recorded, as a session of its own.
     return not (has_session_header(headers) and is_side_call(body))
 
 
@@ -236,9 +258,10 @@ async def _after(
     before: asyncio.Task[RenderedRequest] | None,
     work: Callable[[], Coroutine[Any, Any, RenderedRequest]],
 ) -> RenderedRequest:
-    """Do `work` once the history's earlier call `before`, if there is one, is recorded.
+    """Wait for the task `before`, which records the history's earlier call, then do `work`.
 
-    If a later call were recorded first, the service would have to load the earlier history again.
+    `before` is None if no call is being recorded. If a later call were recorded first, the service
+    would have to load the earlier history again.
     """
     if before is not None and not before.done():
         await asyncio.wait({before})

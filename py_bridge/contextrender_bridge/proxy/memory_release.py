@@ -13,7 +13,8 @@ PAUSE_SECONDS = 30.0
 class MemoryRelease:
     """A timer that drops large histories and gives their memory back to the system.
 
-    Until it ends, the next request of such a history is read faster. Small histories stay.
+    Large histories are kept until the timer ends, because a next request of such a history is read
+    faster then. Small histories are not dropped.
     """
 
     def __init__(self, *drop_functions: Callable[[], None]) -> None:
@@ -22,12 +23,16 @@ class MemoryRelease:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Release memory once no other large request has ended for `PAUSE_SECONDS`."""
+        """Start or restart the timer, which releases the memory after `PAUSE_SECONDS`.
+
+        It is called at the end of each large request.
+        """
         if self._timer is not None:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._release)
 
     def _release(self) -> None:
+        """Drop the large histories, and give free memory back to the system."""
         for drop in self._drop_functions:
             drop()
         gc.collect()

@@ -45,17 +45,18 @@ class ModelCalls:
         self._windows = Windows()
 
     async def answer(self, request: Request, raw: bytes, send: Send, *, is_trusted: bool) -> None:
-        """Answer a model call with the provider's reply, and note its usage.
+        """Render a model call's history, forward the call, and note the usage in the reply.
 
-        Send the request unchanged if its mode is `bypass`, its body is compressed or no JSON
-        object, or a control header is invalid. A trusted caller may use the proxy's own token.
-        Raise Unavailable if the provider gives no answer.
+        `raw` is the request's body. Forward it unchanged if the mode is `bypass`, if the body is
+        compressed or not a JSON object, or if a control header is invalid. A trusted caller may
+        use the proxy's own token. Raise Unavailable if the provider gives no answer.
         """
-        url, onward = request.url, request.onward
+        url, onward = request.url, request.onward  # `onward`: the headers to forward
         body = self._read_body(request, raw)
         try:
             controls = Controls.of(request.headers, self._settings, is_trusted=is_trusted)
         except InvalidControl as invalid:
+            # Count the failure, and name it in a header of the reply.
             reason = f"invalid_{invalid.args[0]}"
             self._histories.failures.add(reason)
             added = [own_header("fail-open", reason)]
@@ -64,16 +65,19 @@ class ModelCalls:
         if body is None or controls.mode == "bypass":
             await pass_on(self._http, "POST", url, onward, raw, send, [])
             return
+        # Render the history. `call.later` is set if the service still records the call.
         call = await self._histories.fit(
             request.target.session, request.headers, body, request.dialect, controls
         )
         if call.later is not None and len(raw) > LARGE_CHARACTERS:
-            # The history may be recorded long after the provider's reply.
+            # The recording needs the large history, and may end long after the reply. Release
+            # the history's memory after the recording.
             call.later.add_done_callback(lambda _: self._memory.start())
         capture = UsageCapture(send)
         try:
             delivery = await self._send(call, request, raw, body, capture)
         except Unavailable as failure:
+            # The call has no usage. Note only the failure.
             reply = ProviderReply(status=failure.status, error=failure.code)
             self._histories.notes.add(call, None, call.controls.delivery, reply)
             raise
@@ -92,9 +96,10 @@ class ModelCalls:
     async def _send(
         self, call: ProxiedCall, request: Request, raw: bytes, body: Body, send: UsageCapture
     ) -> str:
-        """Send a call to the provider. After each refusal, send another body, if there is one.
+        """Send a call to the provider, and the provider's reply to the agent.
 
-        Send the provider's last reply to the agent, and return the delivery to record.
+        After a refusal, send the provider another body if there is one. The agent gets only the
+        last reply. Return the call's delivery, which is recorded with its usage.
         """
         windowed = WindowedRequest(
             self._windows, raw, body, request.dialect, call.conversation.size
@@ -105,9 +110,12 @@ class ModelCalls:
             async with self._http.answer("POST", request.url, request.onward, content) as response:
                 start = ReplyStart(response)
                 if attempts.may_change:
+                    # Only a request that may be changed can be retried, so only then does it
+                    # matter whether the reply is a refusal.
                     await start.read()
                 retry = attempts.content_after(content, start)
                 if retry is None:
+                    # Accepted, or refused for good: the agent gets this reply.
                     await self._answer(call, attempts, start, send)
                     attempts.note_late_refusal(content, send)
                     return attempts.delivery
@@ -116,9 +124,13 @@ class ModelCalls:
     async def _answer(
         self, call: ProxiedCall, attempts: CallAttempts, start: ReplyStart, send: Send
     ) -> None:
-        """Send the provider's answer to the agent, with headers that report what was sent."""
+        """Send the provider's reply to the agent, with headers that describe the sent prompt.
+
+        `fit` is the request that the headers describe.
+        """
         fit = call.fit
         if attempts.sends_full_after_refusal:
+            # The provider refused the rendered history, and got the full one.
             self._histories.failures.add("refused")
             fit = RenderedRequest(fit.body, failure="refused")
         elif call.later is not None:

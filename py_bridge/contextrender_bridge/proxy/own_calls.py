@@ -77,17 +77,20 @@ def is_compaction(dialect: str, body: Mapping[str, Any]) -> bool:
         return False
     if isinstance(last, Mapping):
         return last.get("type") in COMPACTION_ITEMS
-    # Claude Code begins several kinds of calls with TEXT_ONLY, and of these only a compaction has
-    # CLAUDE_CODE_BODY.
+    # Claude Code begins several kinds of calls with TEXT_ONLY. Among them, only a compaction also
+    # contains CLAUDE_CODE_BODY.
     is_other_call = last.startswith(TEXT_ONLY) and CLAUDE_CODE_BODY not in last
     if last.startswith(COMPACTIONS_WITH_TOOLS) and not is_other_call:
         return True
+    # Any other wording counts only without tools, because a user may ask for a summary, too.
     if _has_tools(body):
         return False
+    # If the history has tool calls, the instruction may be the last message or the system prompt.
     if _has_calls(items):
         return _asks_for_summary(last) or _system_asks_for_summary(body, items)
-    # Without calls in the items, the history must be a text. Otherwise the user asks for a summary
-    # of something else. The text is in the last message, after the instruction or alone.
+    # Without tool calls, the last message must contain the history as a text. If it does not, the
+    # user asks for a summary of something else. The instruction is before this text, or in the
+    # system prompt.
     if _asks_for_summary(last):
         return bool(_TRANSCRIPT.search(last))
     return _begins_with_conversation(last) and _system_asks_for_summary(body, items)
@@ -97,10 +100,13 @@ def is_side_call(body: Mapping[str, Any]) -> bool:
     """Return whether a request only asks for a title or a topic, or checks the quota."""
     items = _items(body)
     last = _last_instruction(items)
+    # Agents send such a request without tools and without the history's tool calls.
     if _has_tools(body) or _has_calls(items) or not isinstance(last, str):
         return False
+    # Agents check the quota by a request for one token.
     if body.get("max_tokens") == 1:
         return True
+    # The task is in the user's message or in the system prompt.
     return any(
         _TITLE.search(text[:HEAD_CHARS]) and _TITLE_TASK.search(text[:HEAD_CHARS])
         for text in (last, *_system_texts(body, items))
@@ -108,7 +114,7 @@ def is_side_call(body: Mapping[str, Any]) -> bool:
 
 
 def _items(body: Mapping[str, Any]) -> Sequence[Any]:
-    """Return a request's items; empty if they are no list."""
+    """Return the list of a request's messages or items, or an empty list if there is none."""
     for key in ("messages", "input"):
         items = body.get(key)
         if isinstance(items, list):
@@ -117,9 +123,9 @@ def _items(body: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def _last_instruction(items: Sequence[Any]) -> str | Mapping[str, Any] | None:
-    """Return the last text of the user, or the compaction item after that text.
+    """Return the user's last text, or an item of `COMPACTION_ITEMS` if that comes last.
 
-    Skip the system messages and the blocks, such as reminders, that agents add after the text.
+    Skip what agents add after the user's text: system messages, and blocks such as reminders.
     Return None if a message of the model, a result or media comes last.
     """
     for item in reversed(items):
@@ -136,7 +142,7 @@ def _last_instruction(items: Sequence[Any]) -> str | Mapping[str, Any] | None:
             return texts[-1].lstrip()
         if not _is_text(item.get("content")):
             return None
-        # The agent itself added the whole message.
+        # The message has only texts that the agent added. Look at the message before it.
     return None
 
 
@@ -161,9 +167,9 @@ def _is_text(content: Any) -> bool:
 
 
 def _system_texts(body: Mapping[str, Any], items: Sequence[Any]) -> Iterator[str]:
-    """Yield the texts of the system prompt, from the fields and first items that may have it.
+    """Yield the texts of the system prompt: of two fields, and of the first three items.
 
-    Later system messages are reminders that the agent inserts.
+    System messages after those are ignored, because they are reminders that the agent inserts.
     """
     for content in (body.get("system"), body.get("instructions")):
         yield from _texts(content)
@@ -173,7 +179,10 @@ def _system_texts(body: Mapping[str, Any], items: Sequence[Any]) -> Iterator[str
 
 
 def _has_tools(body: Mapping[str, Any]) -> bool:
-    """Return whether the model may call tools."""
+    """Return whether the model may call tools.
+
+    It may not if only the placeholder tool is declared, or `tool_choice` forbids calls.
+    """
     tools = body.get("tools")
     names = [tool_name(tool) for tool in tools] if isinstance(tools, list) else []
     if not tools or names == [PLACEHOLDER_TOOL]:
@@ -184,7 +193,7 @@ def _has_tools(body: Mapping[str, Any]) -> bool:
 def tool_name(tool: Any) -> str:
     """Return the name in a tool's declaration, in any request format.
 
-    A provider's own tool without a name has its type as name. Return "" if there is neither.
+    For a provider's own tool without a name, return the type. Return "" if there is neither.
     """
     # The chat format has the declaration under `function`, the others at the top.
     declaration = (tool.get("function") or tool) if isinstance(tool, dict) else None
@@ -195,11 +204,12 @@ def tool_name(tool: Any) -> str:
 
 
 def _has_calls(items: Sequence[Any]) -> bool:
-    """Return whether the history has tool calls or results."""
+    """Return whether the history has tool calls or results, in any request format."""
     for item in items:
         fields = item if isinstance(item, Mapping) else {}
         if fields.get("tool_calls") or fields.get("role") == "tool":
             return True
+        # In the other formats, calls and results are items or blocks with a type.
         content = fields.get("content")
         blocks = content if isinstance(content, list) else []
         parts = (part for part in (fields, *blocks) if isinstance(part, Mapping))

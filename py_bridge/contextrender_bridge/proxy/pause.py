@@ -22,7 +22,10 @@ class Pause:
         return time.monotonic() < self._deadline
 
     def note(self, *, failed: bool) -> None:
-        """Count a failure of the service, or reset the count after an answer."""
+        """Count a failure of the service, or reset the count after an answer.
+
+        Begin a pause at the last of `MAX_FAILURES` failures in a row, and at each one after that.
+        """
         self._failed = self._failed + 1 if failed else 0
         if self._failed >= MAX_FAILURES:
             self._deadline = time.monotonic() + PAUSE_SECONDS

@@ -35,6 +35,7 @@ def is_same_user(scope: Any) -> bool:
 
     Return False if it does not come over loopback, or if the kernel does not report the user.
     """
+    # Each is a pair of address and port.
     client, server = scope.get("client"), scope.get("server")
     if not client or not server or server[1] is None:
         return False
@@ -45,6 +46,7 @@ def is_same_user(scope: Any) -> bool:
     is_same_version = client_address.version == server_address.version
     if not client_address.is_loopback or not is_same_version:
         return False
+    # The client's socket is on this machine, too. Ask who owns it.
     return user_of((client_address, client[1]), (server_address, server[1])) == own_user()
 
 
@@ -56,8 +58,9 @@ def own_user() -> int | None:
 def user_of(local: tuple[Any, int], remote: tuple[Any, int]) -> int:
     """Return the id of the user who owns a TCP socket on this machine, or -1 if it is unknown.
 
-    `local` is the address and port of the socket's own end, `remote` of its other end. Send the
-    kernel a `sock_diag` query for this socket, and read the user id from its answer.
+    `local` is the address and port of the socket itself, `remote` those of the socket it is
+    connected to. Send the kernel a `sock_diag` query for this socket, and read the user id from its
+    answer.
     """
     family = socket.AF_INET if local[0].version == 4 else socket.AF_INET6
     # The following bytes are the structures `inet_diag_sockid`, `inet_diag_req_v2` and `nlmsghdr`.
@@ -67,6 +70,7 @@ def user_of(local: tuple[Any, int], remote: tuple[Any, int]) -> int:
     socket_id = ports + addresses + any_interface + _NO_COOKIE
     query = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 0, 0, _ALL_STATES) + socket_id
     header = struct.pack("=IHHII", 16 + len(query), _BY_FAMILY, _REQUEST, 1, 0)
+    # Systems without `sock_diag` raise one of these errors.
     with (
         suppress(OSError, AttributeError),
         socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _SOCK_DIAG) as kernel,
@@ -74,6 +78,7 @@ def user_of(local: tuple[Any, int], remote: tuple[Any, int]) -> int:
         kernel.settimeout(1.0)
         kernel.sendto(header + query, (0, 0))
         answer = kernel.recv(4096)
+        # An answer without such a socket is shorter, or has another type at byte 4.
         if len(answer) >= _UID_OFFSET + 4 and struct.unpack_from("=H", answer, 4)[0] == _BY_FAMILY:
             return int(struct.unpack_from("=I", answer, _UID_OFFSET)[0])
     return -1

@@ -40,12 +40,13 @@ def digest_of(session: str) -> str:
 def texts_for(
     session: str, reply: RenderView, plan: MessagePlan, messages: Sequence[Mapping[str, Any]]
 ) -> dict[int, tuple[str, str]]:
-    """Return, by position, the id of each shortened result and the text that replaces it.
+    """Return a dictionary that maps the position of each shortened result to its id and new text.
 
     The text is the excerpt of a result that is shown in part, or a line for an omitted result.
     Leave out results that are not longer than the text that would replace them.
     """
     texts: dict[int, tuple[str, str]] = {}
+    # The substitutes in the render reply, without those of results that are complete after all.
     excerpts = {
         item["position"]: item["text"]
         for item in reply["substitutes"]
@@ -54,6 +55,7 @@ def texts_for(
     for position in sorted([*plan.omitted_results(), *excerpts]):
         id = identify(session, reply["branch"], position)
         if excerpt := excerpts.get(position):
+            # The gateway has no recall tool, so name the id instead.
             text = _RECALL.sub(f"retrieve hash={id} for all of it", excerpt, count=1)
         else:
             text = f"[A result is left out here; retrieve hash={id} for it]"
@@ -63,7 +65,10 @@ def texts_for(
 
 
 def replace_results(transcript: Transcript, texts: Mapping[int, str]) -> list[Any]:
-    """Return all messages of a request, with these texts, by position, in place of results."""
+    """Return all messages of a request, with new texts for some of its results.
+
+    `texts` maps the position of a result to its new text.
+    """
     plan = MessagePlan.full_history(transcript.messages)
     for position, text in texts.items():
         plan.replace(position, text)
@@ -71,10 +76,10 @@ def replace_results(transcript: Transcript, texts: Mapping[int, str]) -> list[An
 
 
 def with_calls(messages: list[Any]) -> tuple[set[int], list[Any]]:
-    """Add a message with a call before each result that has none.
+    """Add a message with a call before each result whose call is missing.
 
-    Return the positions of the added messages, and all messages. Some guardrails send results
-    without the assistant messages that called the tools.
+    Return the positions of the added messages in the new list, and the new list of all messages.
+    Some guardrails send results without the assistant messages that called the tools.
     """
     call_ids = _call_ids(messages)
     added: set[int] = set()

@@ -81,6 +81,7 @@ _ANY_NUMBER = re.compile(rb"(?<![\w.\-])\d[\d,_]*\d{3}(?![\w\-]|\.\d*[1-9])")
 
 
 def _patterns(*texts: bytes) -> re.Pattern[bytes]:
+    """Return a pattern that matches any of `texts`, in which `N` stands for a number."""
     return re.compile(b"|".join(text.replace(b"N", _NUMBER) for text in texts), re.I)
 
 
@@ -129,7 +130,10 @@ class Refusal:
 
     @classmethod
     def read(cls, status: int, body: bytes) -> Refusal | None:
-        """Return the refusal in an error's status and body, or None if it is another error."""
+        """Return the refusal in an error's status and body, or None if it is another error.
+
+        Read the provider's numbers only if they are certain to be tokens.
+        """
         body = _without_request(body)
         if not (status == TOO_LARGE or is_too_long(body)):
             return None
@@ -138,12 +142,12 @@ class Refusal:
         limit, prompt_tokens = _find_number(_LIMIT, body), _find_number(_PROMPT_TOKENS, body)
         if limit and prompt_tokens and prompt_tokens > limit:
             return cls(limit, prompt_tokens)
-        # The wording is unknown. If it has two numbers beside the status code, the smaller one is
-        # the limit, and the larger one counts the prompt.
+        # The wording is unknown. If it has two different numbers beside the status code, the
+        # smaller one is the limit, and the larger one counts the prompt.
         numbers = {_to_int(digits) for digits in _ANY_NUMBER.findall(_CODE.sub(b"", body))}
         if len(numbers) == 2:
             return cls(min(numbers), max(numbers))
-        # The prompt's tokens do not exceed `limit` here, so this number is not the limit.
+        # If the prompt has no more tokens than `limit`, this number cannot be the limit.
         return cls(None if prompt_tokens else limit)
 
     @property
@@ -154,7 +158,10 @@ class Refusal:
         return RETRY_SHARE
 
     def next_budget(self, history_tokens: int) -> int:
-        """Return the budget of the next call, after a history of `history_tokens` was refused."""
+        """Return the budget in tokens for the next call of a refused history.
+
+        The refused history had `history_tokens`, as the service counted them.
+        """
         if not (self.limit and self.prompt_tokens):
             return max(int(RETRY_SHARE * history_tokens), SMALLEST_BUDGET)
         # The rest of the prompt, such as the tools, stays as large as it was.
@@ -174,13 +181,17 @@ def _without_request(body: bytes) -> bytes:
 
 
 def _prune(value: Any) -> Any:
+    """Return a JSON value without the fields `_REPEATED_FIELDS`, at any depth."""
     if isinstance(value, dict):
         return {name: _prune(value[name]) for name in value if name not in _REPEATED_FIELDS}
     return [_prune(inner) for inner in value] if isinstance(value, list) else value
 
 
 def is_too_long(text: bytes) -> bool:
-    """Return whether an error says that the prompt is too long."""
+    """Return whether the text of an error means that the prompt is too long.
+
+    A probable wording counts only without words of other errors, such as a rate limit.
+    """
     if _CERTAIN.search(text):
         return True
     is_chinese = _CHINESE.search(text) and not _ANOTHER_CHINESE.search(text)
@@ -188,6 +199,7 @@ def is_too_long(text: bytes) -> bool:
 
 
 def _find_number(pattern: re.Pattern[bytes], text: bytes) -> int | None:
+    """Return the number in the first match of a pattern of `_patterns`, or None."""
     match = pattern.search(text)
     # Each alternative of the pattern has a group with its number. Only one of them matched.
     digits = next((group for group in match.groups() if group), b"") if match else b""

@@ -45,7 +45,7 @@ _END_MARKER = b"[DONE]"
 
 
 class ReplyStart:
-    """The first bytes of a reply. `refusal` is set if they refuse the prompt as too long."""
+    """The first bytes of a reply. `read` sets `refusal` if they refuse the prompt as too long."""
 
     def __init__(self, response: httpx.Response) -> None:
         """Wrap a response without reading it. `read` reads its first bytes."""
@@ -62,9 +62,10 @@ class ReplyStart:
         return self.refusal is not None or self.response.status_code >= ERROR
 
     async def read(self) -> ReplyStart:
-        """Read until the reply is known to be an answer or a refusal.
+        """Read until the reply is known to be an answer or a refusal, and set `refusal`.
 
-        Raise Unavailable if the connection fails before the first byte, or within an error.
+        Stop at the first content of an answer. Read an error up to `LONGEST_ERROR` bytes. Raise
+        Unavailable if the connection fails before the first byte, or within an error.
         """
         is_stream = "event-stream" in self.response.headers.get("content-type", "")
         is_error = self.response.status_code >= ERROR
@@ -81,6 +82,7 @@ class ReplyStart:
                     return self
         except httpx.HTTPError as error:
             if self.chunks and not is_error:
+                # Pass on the part of the answer that has arrived.
                 return self
             is_late = isinstance(error, httpx.ReadTimeout)
             raise Unavailable(type(error).__name__, is_late=is_late) from error
@@ -88,7 +90,10 @@ class ReplyStart:
         return self
 
     def _read_refusal(self, *, is_error: bool, is_stream: bool) -> Refusal | None:
-        """Return the refusal as too long in a reply that has no content; None if it has none."""
+        """Return the refusal of a too long prompt in a reply without content, or None.
+
+        The reply is an error, a stream of events, or a whole response that may be a failure.
+        """
         text, status = bytes(self._text), self.response.status_code
         has_events = is_stream and not text.lstrip().startswith((b"{", b"["))
         if is_error or (not has_events and _FAILED.search(text)):
@@ -103,25 +108,30 @@ class ReplyStart:
             yield chunk
 
     def _has_content(self, is_stream: bool) -> bool:
-        """Return whether the bytes read so far have content of the model, and no error."""
+        """Return whether the bytes read so far show that the reply is an answer.
+
+        `is_stream` is true for a stream of events, in which one event must have content. Any other
+        reply must be longer than an error would be, without an error's fields.
+        """
         text = bytes(self._text)
         if not is_stream:
             # An error is short, and its fields come first.
             return not _FAILED.search(text) and len(text) > SHORTEST_ANSWER
-        *events, _ = _END.split(text)
+        *events, _ = _END.split(text)  # The last event may be incomplete.
         return any(map(_is_content, events))
 
 
 def late_refusal(reply: bytes) -> Refusal | None:
-    """Return the refusal as too long at the end of a stream, or None if there is none."""
+    """Return the refusal of a too long prompt at the end of a stream, or None if there is none."""
     events = _END.split(reply[-LONGEST_ERROR:])[-LAST_EVENTS:]
     return _refusal_in([event for event in events if not _is_content(event)])
 
 
 def failure_code(reply: bytes, *, is_stream: bool) -> str:
-    """Return the code of the failure that an accepted reply ends with; empty if there is none.
+    """Return the code of the failure in an accepted reply; empty if the reply has no failure.
 
-    A failure without a code has the code "error".
+    Search the last events of a stream, or the whole of another reply that is short enough. For a
+    failure without a code, return "error".
     """
     bodies = [reply] if len(reply) < LONGEST_ERROR else []
     if is_stream:
@@ -131,12 +141,17 @@ def failure_code(reply: bytes, *, is_stream: bool) -> str:
 
 
 def _failure_in(fields: Json) -> Json | None:
-    """Return the part of a reply's or an event's fields that has an error; None without one."""
+    """Return the object with the error in a reply or an event, or None if there is no error.
+
+    `fields` are those of the reply or event. The object is `fields` itself, its response, or one of
+    its choices.
+    """
     response, choices, status = (fields.get(name) for name in ("response", "choices", "base_resp"))
     parts = [fields, response, *(choices if isinstance(choices, list) else ())]
     objects = [part for part in parts if isinstance(part, dict)]
     if failed_objects := [part for part in objects if part.get("error")]:
         return failed_objects[0]
+    # Without a field `error`, the reply's type, its status or a finish reason shows a failure.
     is_refusal = isinstance(status, dict) and status.get("status_code")  # MiniMax
     has_failed = "error" in (fields.get("type"), fields.get("object")) or is_refusal
     ends = any(part.get("finish_reason") == "error" for part in objects)
@@ -144,9 +159,10 @@ def _failure_in(fields: Json) -> Json | None:
 
 
 def _refusal_in(events: Sequence[bytes]) -> Refusal | None:
-    """Return the first refusal as too long in a stream's events, or None.
+    """Return the first refusal of a too long prompt in a stream's events, or None.
 
-    Skip events before the model's first text, because they may repeat the request.
+    Skip events that precede the model's first text, because they may repeat the request, whose
+    texts could look like a refusal.
     """
     texts = (_data(event) for event in events)
     refusals = (Refusal.read(OK, text) for text in texts if not _is_beginning(text))
@@ -178,7 +194,10 @@ def _is_beginning(data: bytes) -> bool:
 
 
 def _is_content(event: bytes) -> bool:
-    """Return whether an event has text or a call of the model, or ends an answer normally."""
+    """Return whether an event shows that the reply is an answer.
+
+    It does if it has text or a call of the model, or a normal finish reason.
+    """
     data = _data(event)
     if not data or data == _END_MARKER or _ERROR_EVENT.search(event):
         return False
@@ -190,11 +209,12 @@ def _is_content(event: bytes) -> bool:
 def _has_text(fields: Json) -> bool:
     """Return whether an event's fields have text, a call or a normal finish reason.
 
-    The fields of an unknown format count as text, unless they are those of an error.
+    In an unknown format, all fields count as text, unless they are an error's.
     """
     kind, choices = fields.get("type"), fields.get("choices")
     if fields.get("error") or fields.get("object") == "error" or kind in _BEGINNINGS | _FAILURES:
         return False
+    # `parts` are the objects that may have text, a call or a finish reason.
     if isinstance(choices, list):  # chat completions
         objects = [choice for choice in choices if isinstance(choice, dict)]
         parts = [choice.get("delta") or choice.get("message") for choice in objects]
@@ -207,6 +227,6 @@ def _has_text(fields: Json) -> bool:
 
 
 def _is_text_part(part: Json) -> bool:
-    """Return whether a part has any value beside its role, its type and a failure's reason."""
+    """Return whether a part has any value beside its role, its type and a failed finish reason."""
     values = [value for name, value in part.items() if name not in ("role", "type")]
     return any(value and value not in _FAILED_ENDS for value in values)

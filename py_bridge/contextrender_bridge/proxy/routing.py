@@ -45,11 +45,10 @@ _ANTHROPIC_HEADERS = (b"anthropic-version", b"anthropic-beta")
 
 @dataclass(frozen=True)
 class Target:
-    """The parts of a request's path.
+    """The parts of a request's path, such as `/k/SECRET/s/SESSION/v1/responses`.
 
-    `session` is the session that the path names, or empty. `path` is what follows the version.
-    `versioned` is false if the path has no `/v1`. `secret` comes from a link such as
-    `/k/SECRET/v1`; it is empty without one.
+    `secret` and `session` are empty if the path has none. `path` is what follows `/v1`, here
+    `/responses`. `versioned` is false if the path has no `/v1`; `path` is then all of the rest.
     """
 
     session: str
@@ -59,9 +58,12 @@ class Target:
 
     @property
     def is_below_base(self) -> bool:
-        """True if the path stays below the provider's address, even if it is decoded twice."""
+        """True if the path stays below the provider's base address: it has no `..`, `//` or `#`.
+
+        The path is decoded twice before the check, because the provider may decode it again.
+        """
         plain = unquote(unquote(self.path)).replace("\\", "/")
-        is_path = plain.startswith("/") or not plain  # `OPTIONS *` has none
+        is_path = plain.startswith("/") or not plain  # the path of `OPTIONS *` is no path
         return is_path and not (_ELSEWHERE.search(plain) or "#" in self.path)
 
     @property
@@ -116,11 +118,11 @@ class Request:
 
     @classmethod
     def of(cls, scope: Any, settings: Settings) -> Request:
-        """Return the request of an ASGI scope."""
+        """Return the request of an ASGI scope. Its `url` is empty if the path is not allowed."""
         raw = scope.get("raw_path") or scope["path"].encode()
         target = Target.of(raw.decode("latin-1"))
         method, headers, query = scope["method"], scope["headers"], scope["query_string"]
-        # A `#` would cut the rest of the address off.
+        # A `#` would end the address there.
         is_allowed = target.is_below_base and b"#" not in query
         return cls(
             target=target,
@@ -135,10 +137,11 @@ class Request:
 
 
 def _upstream_url(settings: Settings, target: Target, headers: Headers, query: bytes) -> str:
-    """Return the provider's address for a request.
+    """Return the address at the provider that a request is forwarded to.
 
-    The provider's base address ends in a version such as `/v1`. If the agent's path has no version
-    and is no model call, the path belongs to the provider's root: remove the base's version.
+    The base address in the settings ends in a version such as `/v1`. If the agent's path has no
+    version, it may be meant for the provider's root. So unless the path is that of a model call,
+    remove the version from the base address.
     """
     has_header = any(first(headers, name) for name in _ANTHROPIC_HEADERS)
     is_anthropic = has_header or target.path.startswith("/messages")
@@ -197,9 +200,10 @@ def first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:
 
 
 def _passed_on(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Return the headers, in lower case, without those of one connection only (RFC 9110, 7.6.1).
+    """Return the headers that a proxy may forward, with their names in lower case.
 
-    The header `Connection` may name more of them.
+    Remove the headers that are meant for a single connection (RFC 9110, 7.6.1), including the
+    headers that the header `Connection` names.
     """
     lowered = [(name.lower(), value) for name, value in headers]
     hop_by_hop = {

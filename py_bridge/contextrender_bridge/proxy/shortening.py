@@ -39,10 +39,10 @@ class MeasuredRequest:
         self._media_counts = [_media_count(m) for m in transcript.messages]
 
     def count_as(self, tokens: int, messages: int) -> None:
-        """Set the bytes per token from the `tokens` that the service counted in first `messages`.
+        """Set the bytes per token from a count of the service.
 
-        Providers may count more tokens than the service, so assume only `COUNTED_SHARE` of the
-        bytes per token.
+        The service counted `tokens` in the first `messages` messages. Providers may count more, so
+        assume only `COUNTED_SHARE` of the bytes per token. Do nothing if there was no text.
         """
         size = sum(self._sizes[:messages])
         media = MEDIA_TOKENS * sum(self._media_counts[:messages])
@@ -51,40 +51,42 @@ class MeasuredRequest:
 
     @property
     def tokens(self) -> int:
-        """The estimated number of tokens."""
+        """The estimated number of the request's tokens, without its answer."""
         text_bytes = sum(self._sizes) + self._other_bytes
         media_tokens = MEDIA_TOKENS * sum(self._media_counts)
         return int(text_bytes / self.bytes_per_token) + media_tokens
 
     def shorten(self, window: int) -> Json:
-        """Return a body that, together with its answer, fits in `window` tokens.
+        """Return a body that, together with its answer, is estimated to fit in `window` tokens.
 
-        First omit results with their calls, then texts, the oldest of each kind first. The first
-        and the last user message and the newest result are never omitted; they are cut if
+        Omit results with their calls first, then texts, and in both cases the oldest first. The
+        first and the last user message and the newest result are never omitted. They are cut if
         necessary.
         """
+        # Reserve the tokens that the request allows for the answer.
         answer_tokens = max(
             (self.body[name] for name in _ANSWER_LIMITS if isinstance(self.body.get(name), int)),
             default=0,
         )
         if answer_tokens >= window / 2:
-            answer_tokens = 0  # Such a large limit does not estimate the answer's length.
+            answer_tokens = 0  # Such a large limit is no estimate of the answer's length.
         max_bytes = int((window - answer_tokens) * SPARE * self.bytes_per_token)
         return self.transcript.apply(self._plan(max_bytes))
 
     def _plan(self, max_bytes: int) -> MessagePlan:
-        """Return the plan of a request within `max_bytes`.
+        """Return the plan of a request with at most about `max_bytes` bytes.
 
-        First select the texts and cut those of the user if necessary. Then add results, newest
-        first, while they fit; the newest one is cut if it does not fit.
+        First select the texts, and cut the user's texts if necessary. Then add the results, newest
+        first, that fit into the remaining bytes. Cut the newest result if it does not fit.
         """
         messages = self.transcript.messages
-        # By a result's position: the position of the calling message, and the call's number there.
+        # Maps each result's position to its call: the calling message's position, and the number
+        # of the call in that message.
         calls_of = self.transcript.call_pairs.call_of_result
         weights = self._weights(calls_of)
         texts = [n for n, m in enumerate(messages) if n not in calls_of and m.get("content")]
         selected, remaining = _select_texts(messages, texts, weights, max_bytes - self._other_bytes)
-        # Cut the user's texts so far that the newest result gets at least `MIN_BYTES`.
+        # Cut the user's texts until at least `MIN_BYTES` remain for the newest result.
         cuts = _cut_user_texts(messages, selected, self._sizes, excess=MIN_BYTES - remaining)
         newest = max(calls_of, default=-1)
         results: set[int] = set()
@@ -97,13 +99,18 @@ class MeasuredRequest:
                 excess = weights[result] - remaining
                 cuts[newest], remaining = max(self._sizes[result] - excess, MIN_BYTES), 0
                 results.add(result)
+        # Make a plan with the selected messages, and set the shorter texts in it.
         plan = self.transcript.plan(_plan_rows(messages, selected, results, calls_of))
         for message, size in cuts.items():
             plan.replace(message, _cut(messages[message], size))
         return plan
 
     def _weights(self, calls_of: Mapping[int, tuple[int, int]]) -> list[int]:
-        """Return the bytes of each message. The bytes of a call count for the call's result."""
+        """Return the bytes to count for each message.
+
+        An image counts as `MEDIA_TOKENS`. A call counts for its result, not for the calling
+        message, because both are shown or omitted together.
+        """
         messages = self.transcript.messages
         bytes_per_image = int(MEDIA_TOKENS * self.bytes_per_token)
         weights = [
@@ -120,10 +127,11 @@ class MeasuredRequest:
 def _select_texts(
     messages: Sequence[Json], texts: Sequence[int], weights: Sequence[int], max_bytes: int
 ) -> tuple[set[int], int]:
-    """Return the texts to show, and the remaining bytes (negative if the texts do not fit).
+    """Return the positions of the texts to show, and the bytes that remain of `max_bytes`.
 
-    System prompts, the texts since the last answer, and the first and last user message are always
-    shown. Then add the other texts, newest first, until one does not fit.
+    `texts` are the positions to choose from. System prompts, the texts from the last answer on, and
+    the first and last user message are always shown, so the remaining bytes may be negative. Then
+    add the other texts, newest first, until one does not fit.
     """
     from_user = [n for n in texts if messages[n]["role"] == "user"]
     last_answer = max((n for n, m in enumerate(messages) if m["role"] == "assistant"), default=0)
@@ -143,9 +151,10 @@ def _select_texts(
 def _cut_user_texts(
     messages: Sequence[Json], selected: set[int], sizes: Sequence[int], excess: int
 ) -> dict[int, int]:
-    """Choose the user messages to cut, and their new sizes, to save `excess` bytes.
+    """Choose selected user messages to cut, so that `excess` bytes are saved if possible.
 
-    Cut the longest first, to no less than `MIN_BYTES`. Return the sizes by position.
+    Cut the longest first, to no less than `MIN_BYTES` each. Return a dictionary that maps the
+    position of each message to cut to its new size.
     """
     cuts: dict[int, int] = {}
     for n in sorted(selected, key=lambda n: -sizes[n]):
@@ -163,7 +172,8 @@ def _plan_rows(
 ) -> list[Json]:
     """Return plan rows, in the format of a render reply, that show these texts and results.
 
-    If a message's calls are shown but not its text, its row has an empty text.
+    A result's call is shown with it. If a message's calls are shown but not its text, its row has
+    an empty text. In any other row, the text None means that the message's own text is shown.
     """
     calls: dict[int, list[int]] = {}
     for result in results:

@@ -10,10 +10,10 @@ from contextrender_bridge.proxy.bodies import Body
 
 
 def splice(raw: bytes, read: Body, key: str, shortened: Mapping[str, Any]) -> bytes:
-    """Encode a shortened copy of the request `raw`, with the original bytes of unchanged items.
+    """Encode a shortened copy of a request, with the original bytes of its unchanged items.
 
-    `read` is the parsed request, and `key` the field of its items. If the positions of the items in
-    the text are unknown, encode the whole copy.
+    `raw` is the request and `read` the same, parsed. `key` is the field with the items. If the
+    positions of the items in `raw` are unknown, encode the whole copy.
     """
     if read.list_end <= 0 or not isinstance(shortened.get(key), list):
         return wire.dumps(shortened)
@@ -27,5 +27,6 @@ def splice(raw: bytes, read: Body, key: str, shortened: Mapping[str, Any]) -> by
             pieces.append(wire.dumps(item))
         else:
             pieces.append(text[read.starts[number] : read.ends[number]].encode())
+    # Outside the list of items, the copy is equal to the request.
     begin, end = text[: read.list_start].encode(), text[read.list_end :].encode()
     return begin + b",".join(pieces) + end

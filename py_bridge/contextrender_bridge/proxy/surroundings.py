@@ -29,11 +29,12 @@ SUPPORTED_SCHEMES = frozenset({"http", "https"})
 
 
 def trusted_certificates() -> tuple[ssl.SSLContext | None, str]:
-    """Return a TLS context with the trusted certificates, and an empty reason.
+    """Return a TLS context with the trusted certificates, and an empty text.
 
-    If the certificates cannot be read, return None and the reason.
+    If the certificates cannot be read, return None and a sentence with the reason.
     """
     try:
+        # Read the certificates of `CERTIFICATES` or the defaults, then those of agents.
         context = httpx.create_ssl_context()
         for path in filter(None, map(os.environ.get, MORE_CERTIFICATES)):
             with suppress(OSError):
@@ -41,6 +42,7 @@ def trusted_certificates() -> tuple[ssl.SSLContext | None, str]:
                 context.load_verify_locations(**{"capath" if is_folder else "cafile": path})
         return context, ""
     except OSError as error:
+        # Name the variable that the certificates come from; the first of `CERTIFICATES` counts.
         reason = error.strerror or getattr(error, "reason", "") or type(error).__name__
         subject = "the file of certificates"
         for name in reversed(CERTIFICATES):
@@ -68,8 +70,10 @@ def without_password(address: str) -> str:
 def faults(proxies: Mapping[str, str] | None = None) -> Iterator[str]:
     """Yield a sentence for each environment variable that prevents connections.
 
-    `proxies` are addresses by scheme (default: those of the environment).
+    `proxies` maps a scheme such as `https` to the address of its network proxy. If it is None, read
+    the addresses from the environment.
     """
+    # The certificates.
     if sentence := trusted_certificates()[1]:
         yield sentence
     folder = os.environ.get("SSL_CERT_DIR")
@@ -80,6 +84,7 @@ def faults(proxies: Mapping[str, str] | None = None) -> Iterator[str]:
             yield f"SSL_CERT_DIR names {folder}, which is no folder: correct or unset it"
         elif not any(map(_HASHED.fullmatch, names)):
             yield f"SSL_CERT_DIR names {folder}, which has no certificates: see `openssl rehash`"
+    # The network proxies. Report a variable that is used for both schemes only once.
     proxies = getproxies() if proxies is None else proxies
     names = []
     for scheme in ("https", "http"):

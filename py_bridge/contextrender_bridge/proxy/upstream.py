@@ -29,7 +29,7 @@ log = logging.getLogger("contextrender")
 
 
 class UsageCapture:
-    """A reply that is forwarded, and of which a copy is kept to read its usage."""
+    """A function that forwards a reply to the agent, and keeps a copy to read the usage from."""
 
     def __init__(self, send: Send) -> None:
         """Forward the reply through `send`."""
@@ -50,6 +50,7 @@ class UsageCapture:
             if len(self._body) < MAX_REPLY_BYTES:
                 self._body += message.get("body", b"")
         if message.get("body"):
+            # The last message with a body sets the reply's time, the first one the other, too.
             self._reply_ms = max(1, round(1000 * (time.monotonic() - self._started_at)))
             self._first_byte_ms = self._first_byte_ms or self._reply_ms
         await self._send(message)
@@ -59,7 +60,10 @@ class UsageCapture:
         return ProviderReply(self._first_byte_ms, self._reply_ms, self._status, self._error_code())
 
     def _error_code(self) -> str:
-        """Return the provider's code of a failure, also of one within an accepted reply."""
+        """Return the provider's code of a failure; empty if there is none.
+
+        A reply with an accepting status may fail, too: it may break off or end with an error.
+        """
         if not self.is_accepted:
             return read_error_code(self.plain_body)
         if not self._has_ended:
@@ -110,10 +114,11 @@ async def relay(
     added: Headers,
     body: AsyncIterator[bytes] | None = None,
 ) -> None:
-    """Forward a reply, with our own headers `added`.
+    """Forward a provider's reply to the agent, with our own headers `added`.
 
-    If a part of the reply was read before, `body` yields all its bytes. If the reply breaks off,
-    leave the reply to the agent incomplete as well.
+    If a part of the reply's body was read before, `body` must yield all of the body's bytes. If the
+    connection fails, log it and return without the end of the reply, so that the agent gets an
+    incomplete reply, too.
     """
     await start(response.status_code, response_headers(response.headers.raw), send, added)
     try:

@@ -38,16 +38,21 @@ def declared_by(call: ProxiedCall) -> dict[str, int]:
 
 
 def added_by(declared: Mapping[str, int]) -> int:
-    """Return the tokens of the tools that `wrap` adds: their names contain "contextrender"."""
+    """Return the tokens of the tools that `wrap` adds to requests.
+
+    `declared` maps each tool's name to its tokens. The added ones have "contextrender" in the name.
+    """
     return sum(tokens for name, tokens in declared.items() if "contextrender" in name)
 
 
 def report(call: ProxiedCall, fit: RenderedRequest) -> Headers:
-    """Count a call, and return the reply headers that describe its request `fit`.
+    """Count a call of its conversation, and return the reply headers that describe the call.
 
-    They name the session, a failure, the reason for a full history, and the tokens. If the full
-    history was sent, the token counts are those of the prompt that rendering would have made.
+    `fit` is the call's rendered request. The headers name the session, a failure, the reason for a
+    full history, and the tokens. If the full history was sent, the tokens are those of the prompt
+    that rendering would have made.
     """
+    # Add the call to the conversation's numbers of calls and of calls that failed open.
     conversation = call.conversation
     conversation.calls += 1
     conversation.failed_open += bool(fit.failure)
@@ -67,16 +72,17 @@ def report(call: ProxiedCall, fit: RenderedRequest) -> Headers:
 def _rendering_headers(call: ProxiedCall, fit: RenderedRequest, reply: RenderView) -> Headers:
     """Return the headers that describe a rendering: omitted and pinned results, and tokens.
 
-    The service counts no tokens of results that the proxy adds beyond the budget. If there are any,
-    the headers with the tokens are left out.
+    The proxy may show results beyond the budget. The service does not count their tokens, so then
+    leave out the headers with the tokens before and after.
     """
-    # Either rendering changed nothing, or the request cannot be changed, because it refers to items
-    # of the provider. In any other case report what rendering did or, for a full history that is
-    # sent instead, would have done.
+    # Report an unchanged request in two cases. Either rendering changed nothing, or the request
+    # refers to items that the provider stores (`REFERENCES`), so it cannot be changed. In any other
+    # case report what rendering did or, if the full history was sent, would have done.
     rendering_changed_nothing = call.controls.mode == "render" and not fit.changed
     is_unchanged = rendering_changed_nothing or call.controls.full_reason == REFERENCES
     omitted = fit.plan.omitted_results() if fit.plan and not is_unchanged else []
     headers = [own_header("omitted", len(omitted))]
+    # Count the pinned results by how they are displayed, for example complete or as an excerpt.
     if displays := Counter(result["display"] for result in reply.get("pinned", ())):
         counts = ", ".join(f"{count} {display}" for display, count in displays.items())
         headers.append(own_header("pinned", counts))
@@ -98,7 +104,10 @@ def own_header(name: str, value: object) -> tuple[bytes, bytes]:
 def _usage_report(
     call: ProxiedCall, usage: Usage | None, delivery: str, reply: ProviderReply
 ) -> dict[str, Any]:
-    """Return the field `usage` of `render`, `sync` and `record_usage` for a call."""
+    """Return a call's usage report: the field `usage` of `render`, `sync` and `record_usage`.
+
+    It identifies the call by its number of messages. If `usage` is None, it has no token counts.
+    """
     declared = declared_by(call)
     report = {"messages": call.messages, "delivery": delivery, **reply.to_json()}
     if call.model is not None:
@@ -127,10 +136,11 @@ class UsageNotes:
         delivery: str,
         reply: ProviderReply = NO_REPLY,
     ) -> None:
-        """Add the usage of a call that has ended.
+        """Keep the usage of a call that has ended, and report it later.
 
-        If an earlier call of its history has not been reported yet, report that call now. `usage`
-        is None if the provider's reply has none. Ignore a call that the service could not record.
+        The history's next call takes the report along. If no call comes in `REPORT_DELAY_SECONDS`,
+        send it alone. If an earlier call of the history is not reported yet, report that call now.
+        `usage` is None if the provider's reply has none. Ignore a call that was not recorded.
         """
         usage_report = _usage_report(call, usage, delivery, reply)
         has_failed = call.fit.failure and call.fit.reply is None
@@ -152,11 +162,16 @@ class UsageNotes:
             await asyncio.wait(set(self._reports), timeout=seconds)
 
     def _report_now(self, call: ProxiedCall, context: Context) -> None:
+        """Report a call's usage in the context of its request, unless it is reported already."""
         if call.conversation.usage_report is not None:
             context.run(self._report, call, call.conversation.usage_report)
 
     def _report(self, call: ProxiedCall, usage_report: Mapping[str, Any]) -> None:
-        """Report a call's usage in a request of its own, unless the next call has sent it."""
+        """Start to send a call's usage in a request of its own.
+
+        Do nothing if the history's next call has taken the report along: the conversation's report
+        is then no longer `usage_report`.
+        """
         newest_call, _ = self._unreported.get(id(call.conversation), (None, None))
         if newest_call is call:
             del self._unreported[id(call.conversation)]
@@ -178,14 +193,15 @@ class UsageNotes:
         token: str | None,
         recording: asyncio.Task[Any] | None,
     ) -> None:
-        """Send a call's usage to the service. Only log a failure: the agent has its answer.
+        """Send a call's usage to the service. Log a failure, because no caller waits for it.
 
-        First wait for the task `recording`, if the call is recorded after its answer, because the
-        service ignores the usage of a call that it does not have.
+        `recording` is the task that records the call, None if the call is recorded. Wait for it
+        first, because the service ignores the usage of a call that it does not have.
         """
         if recording is not None:
             await asyncio.wait([recording])
-            # A busy service may answer late, and the recording's result has the call's history.
+            # The task's result has the whole history. Free it before the service is called, because
+            # a busy service may answer late.
             del recording
         fields = {"session": session, "branch": conversation.branch, "usage": dict(usage_report)}
         try:

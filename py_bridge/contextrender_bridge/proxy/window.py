@@ -38,13 +38,17 @@ class Windows:
     def window(self, model: object) -> int | None:
         """Return a model's window in tokens, or None if it is unknown.
 
-        Without a provider's count of tokens, an estimate could cut a request that fits. So the
-        window then counts as unknown.
+        A request's tokens are estimated from the model's bytes per token. If no refusal of the
+        model counted the prompt's tokens, the estimate is too rough and could cut a request that
+        fits. So then return None, too.
         """
         return self._limits.get(str(model)) if str(model) in self._bytes_per_token else None
 
     def remember(self, model: object, limit: int) -> None:
-        """Remember the limit, in tokens, of a refusal if it is below the model's earlier ones."""
+        """Remember a refusal's limit in tokens, unless the model had a smaller one before.
+
+        Forget the models that were added first if there are more than `REMEMBERED`.
+        """
         if isinstance(model, str):
             self._limits[model] = min(limit, self._limits.get(model, limit))
             while len(self._limits) > REMEMBERED:
@@ -56,21 +60,26 @@ class Windows:
         return self._bytes_per_token.get(str(model), BYTES_PER_TOKEN)
 
     def remember_bytes_per_token(self, model: object, ratio: float) -> None:
-        """Remember the bytes per token of a refused request; ignore models without a limit."""
+        """Remember the bytes per token of a refused request. Ignore a model without a limit."""
         if model in self._limits:
             self._bytes_per_token[str(model)] = ratio
 
 
 class WindowedRequest:
-    """One request, cut to the model's context window if necessary."""
+    """One model call's request, which can be cut to the model's context window.
+
+    The current body, `_body`, is the agent's own or a rendered one. `full` and `rendered` set it,
+    and `smaller` cuts it.
+    """
 
     def __init__(
         self, windows: Windows, raw: bytes, parsed: Body, dialect: str, size: Size
     ) -> None:
-        """Prepare the request with the bytes `raw` and the `parsed` body.
+        """Prepare the request without cutting it.
 
-        `size` has the number of the history's first messages that the service has counted, and
-        their tokens.
+        `raw` are the bytes of the agent's request, and `parsed` is the same request. `size` is the
+        size of the history at its previous call: the tokens that the service counted then, and the
+        number of messages that they were counted in.
         """
         self._windows, self._raw, self._parsed, self._size = windows, raw, parsed, size
         self._key = DIALECTS[dialect].key
@@ -84,12 +93,13 @@ class WindowedRequest:
     def full(self, max_bytes: int | None) -> bytes:
         """Return the full request, cut if it exceeds `max_bytes` or the model's window.
 
-        `max_bytes` is the limit from an earlier refusal of this history, None without one. If both
-        limits are unknown, return the request unchanged.
+        `max_bytes` is the limit from an earlier refusal of this history, None without one. If
+        neither limit is known, return the request unchanged.
         """
         self._use(self._parsed.fields)
         window = self._windows.window(self._model)
         if max_bytes is not None and len(self._raw) > max_bytes:
+            # If it cannot be cut to this size, send it as it is.
             return self.smaller(len(self._raw), max_bytes / len(self._raw)) or self._raw
         if window is None or self._measured.tokens <= window:
             return self._raw
@@ -101,10 +111,11 @@ class WindowedRequest:
         return splice(self._raw, self._parsed, self._key, body)
 
     def smaller(self, size: int, share: float) -> bytes | None:
-        """Return the current body, cut to about `share` of the tokens that it was last sent with.
+        """Return the current body, cut to about `share` of its present tokens.
 
-        It was last sent with `size` bytes. If the cut body has more than `MAX_RETRY_SHARE` of them,
-        cut it further, at most `MAX_CUT_ATTEMPTS` times. Return None if it stays too large.
+        `size` is the present number of bytes. The tokens are estimated, so the cut body may be
+        hardly smaller in bytes. If it has more than `MAX_RETRY_SHARE` of `size`, cut it further, in
+        at most `MAX_CUT_ATTEMPTS` attempts in all. Return None if it stays too large.
         """
         previous_tokens = self.truncated_to
         tokens = previous_tokens or self._measured.tokens
@@ -124,24 +135,25 @@ class WindowedRequest:
         if refusal.limit:
             self._windows.remember(self._model, refusal.limit)
         if refusal.prompt_tokens:
+            # Correct the estimate by the provider's count of the same prompt.
             estimate = self.truncated_to or self._measured.tokens
             self._measured.bytes_per_token *= estimate / refusal.prompt_tokens
             self._windows.remember_bytes_per_token(self._model, self._measured.bytes_per_token)
 
     def _cut(self, tokens: int) -> bytes:
-        """Return the current body, cut to about this number of tokens."""
+        """Return the current body, cut to about this number of tokens, and set `truncated_to`."""
         self.truncated_to = tokens
         shortened = self._measured.shorten(tokens)
         return splice(self._raw, self._parsed, self._key, shortened)
 
     def _use(self, body: Mapping[str, Any]) -> None:
-        """Make `body`, the agent's request or a rendered one, the current body."""
+        """Make `body` the current body. A new one is not measured and not cut yet."""
         if self._body is not body:
             self._body, self._measured_request, self.truncated_to = body, None, 0
 
     @property
     def _measured(self) -> MeasuredRequest:
-        """The current body with the sizes of its messages, which are measured at the first use."""
+        """The current body with its messages' sizes, which are measured at the first access."""
         if self._measured_request is None:
             reader = dialect_of(self._dialect, self._body)
             self._measured_request = MeasuredRequest(self._body, reader.read(self._body))
