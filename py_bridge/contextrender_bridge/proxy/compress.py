@@ -102,8 +102,7 @@ class Compression:
         previous = self._last_replies.pop(key, None)
         previous_hashes = previous.message_hashes if previous else []
         failure = call.fit.failure if call.fit.reply is None else ""
-        # A usage report only needs to know whether rendering failed. So keep the call without the
-        # messages of its rendered request.
+        # A usage report only needs to know whether rendering failed. So drop the request's messages.
         fit = RenderedRequest({}, failure=failure)
         self._last_replies[key] = LastReply(hashes, replace(call, fit=fit, later=None))
         while len(self._last_replies) > REMEMBERED:
@@ -148,7 +147,6 @@ class Compression:
         if not is_anthropic:
             added, completed = with_calls(messages)
         request = Body({**body, "messages": completed})
-        # The body may name the calling program, which the service reads from the user agent.
         if isinstance(client := body.get("client"), str):
             headers = [(b"user-agent", client.encode("ascii", "ignore")), *headers]
         dialect = "messages" if is_anthropic else "chat"
@@ -183,7 +181,6 @@ class Compression:
         if not controls.has_user:
             raise Unauthorized("Send a token: `x-contextrender-token: TOKEN`.")
         token = controls.token
-        # The id has a digest of the session's name, the branch and the result's position.
         parts = read_id(id)
         if parts is None:
             raise NotFound("There is no such id.")

@@ -1,6 +1,6 @@
 """Connections to providers by aiohttp, which takes a fifth of httpx's processor time per call.
 
-Callers get httpx's types of replies and errors.
+Callers get httpx's types of replies and errors. Long because it converts between both libraries.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The rendering of histories by the service, which selects the contents of each prompt."""
+"""The rendering of histories by the service, which selects the contents of each prompt.
+
+Long because a call is described, rendered, recorded and failed open with one shared state.
+"""
 
 from __future__ import annotations
 
