@@ -102,7 +102,7 @@ class Compression:
         previous = self._last_replies.pop(key, None)
         previous_hashes = previous.message_hashes if previous else []
         failure = call.fit.failure if call.fit.reply is None else ""
-        # A usage report only needs to know whether rendering failed. So drop the request's messages.
+        # A usage report only needs to know whether rendering failed. So drop the messages.
         fit = RenderedRequest({}, failure=failure)
         self._last_replies[key] = LastReply(hashes, replace(call, fit=fit, later=None))
         while len(self._last_replies) > REMEMBERED:
