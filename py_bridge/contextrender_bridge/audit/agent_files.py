@@ -38,9 +38,10 @@ def is_agent_file(name: str) -> bool:
 
 
 def agent_reader(path: Path) -> Reader | None:
-    """Return the reader for the agent that wrote the file; None if no agent did.
+    """Return the function that reads the file, depending on the agent that wrote it.
 
-    A SQLite store is recognized by its tables, a JSON Lines file by its first lines.
+    A SQLite store is recognized by its tables, a JSON Lines file by its first lines. Return None if
+    no agent wrote the file.
     """
     try:
         with path.open("rb") as file:
@@ -53,7 +54,8 @@ def agent_reader(path: Path) -> Reader | None:
             for value in json_values(line):
                 if reader := _reader_of(mapping(value)):
                     return reader
-    except Exception:  # a damaged archive: the reader reports it as unreadable
+    except Exception:
+        # The archive is damaged. The reader of Codex's files then reports it as unreadable.
         return read_rollout if path.name.startswith("rollout-") else None
     return None
 
@@ -64,7 +66,7 @@ def read_rollout(path: Path, audit_input: AuditInput) -> None:
 
 
 def _reader_of(record: Mapping[str, Any]) -> Reader | None:
-    """Return the reader for the agent that writes such records; None if no agent does."""
+    """Return the reader of the agent whose sessions have such records; None if none has them."""
     kind = record.get("type")
     if kind == "session_meta" or (kind == "response_item" and "payload" in record):
         return read_rollout

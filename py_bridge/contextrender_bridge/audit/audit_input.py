@@ -57,11 +57,14 @@ class AuditInput:
     """The `id()` of each run with a readable usage."""
 
     def files(self, folder: Path, *, is_session: Callable[[str], bool]) -> Iterator[Path]:
-        """Yield each session file below a folder once. Links are followed."""
+        """Yield each file below a folder whose name is a session's, by `is_session`.
+
+        Links are followed, but no file is yielded twice. Record folders that cannot be read.
+        """
         visited: set[str] = set()
 
         def is_new(path: Path) -> bool:
-            """Return whether a path is visited for the first time, through any link."""
+            """Return True once for each file or folder, even if several links lead to it."""
             real_path = os.path.realpath(path)
             if real_path in visited:
                 return False
@@ -69,13 +72,14 @@ class AuditInput:
             return True
 
         for parent, folders, names in os.walk(folder, followlinks=True, onerror=self._walk_error):
+            # `os.walk` visits the folders that remain in this list.
             folders[:] = sorted(name for name in folders if is_new(Path(parent, name)))
             for name in sorted(names):
                 if is_session(name) and is_new(Path(parent, name)):
                     yield Path(parent, name)
 
     def _walk_error(self, error: OSError) -> None:
-        """Record a folder that exists but cannot be read."""
+        """Record a folder as unreadable. A folder that does not exist is ignored."""
         if not isinstance(error, FileNotFoundError):
             self.cannot_read(Path(error.filename), error)
 
@@ -104,9 +108,10 @@ class AuditInput:
         return sentences
 
     def rows(self, path: Path, query: str) -> Iterator[sqlite3.Row]:
-        """Yield the rows of another program's SQLite store, opened read-only.
+        """Yield the rows that a query selects in another program's SQLite store.
 
-        A damaged store is read as far as possible and recorded as unreadable.
+        The store is opened read-only. A damaged store is read as far as possible, and recorded as
+        unreadable.
         """
         try:
             with closing(open_store(path)) as store:
@@ -117,22 +122,29 @@ class AuditInput:
             self.cannot_read(path, error)
 
     def tables(self, path: Path) -> set[str]:
-        """Return the names of a store's tables."""
+        """Return the names of a SQLite store's tables and views."""
         query = "select name from sqlite_master where type in ('table', 'view')"
         return {str(row[0]) for row in self.rows(path, query)}
 
     def lines(self, path: Path) -> Iterator[Json]:
-        """Yield the JSON objects in the lines of a plain or compressed file."""
+        """Yield the JSON objects in the lines of a plain or compressed file, and count the file.
+
+        Record the file as unreadable if it cannot be read to its end.
+        """
         self.counts["files"] += 1
         try:
             for line in lines_in(path):
+                # Skip empty lines. They may have zero bytes or a byte order mark.
                 if line.strip(b"\0 \t\r\n\xef\xbb\xbf"):
                     yield from self.parsed(line)
         except Exception as error:  # decompressors raise errors of their own
             self.cannot_read(path, error if isinstance(error, OSError) else "damaged archive")
 
     def parsed(self, text: bytes | str) -> Iterator[Json]:
-        """Yield the JSON objects in a text, and count damaged ones. Invalid UTF-8 is replaced."""
+        """Yield the JSON objects in a line, and count the line and its damaged objects.
+
+        Invalid UTF-8 is replaced.
+        """
         self.counts["lines"] += 1
         for value in json_values(text):
             if isinstance(value, dict):
@@ -153,11 +165,11 @@ class AuditInput:
         *,
         resumed: bool = False,
     ) -> None:
-        """Record a call's usage, None if it cannot be read.
+        """Record the usage of a run's call. `usage` is None if the file's counts cannot be read.
 
-        `time` is in Unix seconds, 0 if unknown. `resumed` means that the agent resumed the session
-        just before the call. Records that share one of their `keys` are of the same call. Empty
-        keys are ignored.
+        Records that share one of their `keys` are of the same call, and `settle` counts it once.
+        Empty keys are ignored. `time` is in Unix seconds, 0 if unknown. `resumed` means that the
+        agent resumed the session just before the call.
         """
         call_keys = tuple(filter(None, (keys,) if isinstance(keys, str) else keys))
         if usage is not None:
@@ -173,16 +185,16 @@ class AuditInput:
             self.runs.append(run)
 
     def settle(self) -> AuditInput:
-        """Assign each call's usage to one run, and remove runs that are copies of others.
+        """Assign each call's usage to one run, remove runs that are copies, and return this input.
 
-        Return this input.
+        Call this once, after all usage and all runs have been added.
         """
         originals = _original_records(self._records)
         without_usage = [record for record in originals if record.usage is None]
         self.counts[CALLS_WITHOUT_USAGE] = len(without_usage)
 
-        # A run that resumes another one begins with copies of its calls. So the first call after a
-        # copy is the first after the resume.
+        # A run that resumes another run begins with copies of that run's calls. So a call that
+        # follows a copy is the first one after the resume.
         original_ids = {id(record) for record in originals}
         runs_after_copy: set[int] = set()
         for record in self._records:
@@ -197,11 +209,11 @@ class AuditInput:
 
 
 def _original_records(records: list[UsageRecord]) -> list[UsageRecord]:
-    """Return one record of each call: the first of those with the most tokens."""
+    """Return one record of each call: the record with the most tokens, or the first of several."""
     call_by_key = _calls_by_key(records)
     originals: dict[str, UsageRecord] = {}
     for record in records:
-        call = call_by_key[record.keys[0]]  # all keys of a record are of the same call
+        call = call_by_key[record.keys[0]]  # any of the record's keys leads to the same call
         original = originals.setdefault(call, record)
         if _total_tokens(record.usage) > _total_tokens(original.usage):
             originals[call] = record
@@ -209,14 +221,16 @@ def _original_records(records: list[UsageRecord]) -> list[UsageRecord]:
 
 
 def _calls_by_key(records: list[UsageRecord]) -> dict[str, str]:
-    """Return for each key a name of its call. All keys of the same call have the same name.
+    """Map each key to a name of its call, which is the same name for all keys of the call.
 
-    A record without keys first gets a key of its own.
+    Keys are of the same call if they are in one record, or if other records connect them. A record
+    without keys first gets a new key.
     """
     # Each call is a tree of keys (union-find), and its name is the key at the root.
     parents: dict[str, str] = {}
 
     def call_of(key: str) -> str:
+        """Return the root of the key's tree. A new key is its own root."""
         while parents.setdefault(key, key) != key:
             key = parents[key]
         return key
@@ -224,12 +238,16 @@ def _calls_by_key(records: list[UsageRecord]) -> dict[str, str]:
     for number, record in enumerate(records):
         record.keys = record.keys or (f"call {number}",)
         for key in record.keys:
+            # Join the tree of this key and the tree of the record's first key.
             parents[call_of(key)] = call_of(record.keys[0])
     return {key: call_of(key) for key in parents}
 
 
 def _assign_usage(record: UsageRecord, *, is_first_after_copy: bool) -> None:
-    """Add a record's usage to its run, with the call's time and whether it follows a resume."""
+    """Add a record's usage to its run, with the call's time, and mark it if it follows a resume.
+
+    `is_first_after_copy` means that the call before it in the run is a copy from another run.
+    """
     if record.usage is None:
         return
     run, number = record.run, len(record.run.usage)
@@ -238,11 +256,15 @@ def _assign_usage(record: UsageRecord, *, is_first_after_copy: bool) -> None:
     if record.time:
         run.billed_at[number] = record.time
     run.usage.append(record.usage)
-    run.model = run.model or split_rates(record.usage.model)[0]
+    run.model = run.model or split_rates(record.usage.model)[0]  # the name without its rates
 
 
 def _without_copies(runs: list[RecordedRun]) -> list[RecordedRun]:
-    """Return the runs that have usage, and of the runs with the same id also the longest one."""
+    """Return the runs without those that are only copies.
+
+    A run is a copy if all its calls were assigned to other runs, so that it has no usage, and
+    another run with its id has more messages.
+    """
     longest_runs: dict[tuple[str, str], RecordedRun] = {}
     for run in runs:
         longest = longest_runs.setdefault((run.source, run.id), run)

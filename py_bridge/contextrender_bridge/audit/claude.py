@@ -5,7 +5,7 @@ message's id, and the last usage counts. Claude Code does not record system prom
 calls for titles and compactions.
 
 After a compaction Claude Code reattaches files: it puts the files that it read last into the prompt
-again, beside the summary.
+again, beside the summary. Long because records of one answer are joined, and files are reattached.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ ATTACHMENT_TEXT_FIELDS = frozenset({"content", "planContent", "snippet", "text"}
 
 @dataclass
 class Entry:
-    """A message of the API, joined from its records. Only an answer has `usage`.
+    """A message of the API, whose blocks may come from several records. Only answers have `usage`.
 
-    `answer` is a key that identifies the answer across all files. `is_resumed` means that the agent
-    resumed the session just before this message.
+    `answer` is a key that identifies the answer across all files. `uuids` are the ids of its
+    records. `is_resumed` means that the agent resumed the session just before this message.
     """
 
     role: str
@@ -106,7 +106,11 @@ class _Session:
         self._end_run(set())
 
     def _end_run(self, preserved: set[str]) -> None:
-        """Add the run, and begin the next one with the records whose uuids are `preserved`."""
+        """Add the run that ends here, with its messages and usage, and begin the next run.
+
+        The next run begins with the messages that a compaction preserved: those of the records
+        whose uuids are in `preserved`.
+        """
         for entry in self._entries:
             if entry.blocks:
                 message = {"role": entry.role, "content": entry.blocks}
@@ -117,6 +121,7 @@ class _Session:
                 )
         self._audit_input.add_run(self._run)
 
+        # From here on, prepare the run after the compaction.
         self._run = self._run.next_after_compaction()
         self._reattached, self._newest_files = [], _newest_files(self._entries)
         self._entries = [entry for entry in self._entries if preserved & set(entry.uuids)]
@@ -127,8 +132,8 @@ class _Session:
     def _read_message(self, record: Json, role: str) -> None:
         """Add a record's blocks and usage to the entry of its message.
 
-        Skip messages that Claude Code itself wrote in the model's name. If an answer is the first
-        after a compaction, first add the reattached files.
+        Skip messages that Claude Code itself wrote in the model's name. Before the first answer
+        after a compaction, add the reattached files.
         """
         message = mapping(record.get("message"))
         if message.get("model") == SYNTHETIC:
@@ -137,11 +142,12 @@ class _Session:
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else items(content)
         if not blocks:
             self._audit_input.count_unknown()
-        usage = None
+        usage = None  # only an answer has usage
         if role == "assistant":
             self._add_reattached(str(record.get("version") or ""))
             usage = usage_of(str(message.get("model") or ""), mapping(message.get("usage")))
         entry = self._entry(record, role, str(message.get("id") or ""), usage)
+        # Another record of the same answer may repeat blocks. Its usage replaces the earlier one.
         entry.uuids.append(str(record.get("uuid") or ""))
         entry.blocks += [b for b in blocks if isinstance(b, dict) and b not in entry.blocks]
         if usage is not None:
@@ -151,17 +157,18 @@ class _Session:
                 entry.usage = usage
         has_users_text = any(mapping(block).get("type") != "tool_result" for block in blocks)
         if role == "user" and has_users_text:
-            # The records of an answer have no user's message between them. So close the answers
-            # that only their message's id identifies, because a gateway may use an id again.
+            # The user's message ends all answers before it. Close those without a request's id, so
+            # that a later answer with the same message id is not joined to them.
             answers = self._open_answers.items()
             self._open_answers = {key: answer for key, answer in answers if REQUEST_MARK in key}
 
     def _entry(self, record: Json, role: str, id: str, usage: Usage | None) -> Entry:
-        """Return the entry of the answer that a record belongs to, or a new entry.
+        """Return the entry that a record belongs to: an answer's earlier records, or a new entry.
 
-        Some gateways give all answers the same message `id`, so the request's id is compared, too.
-        Without a request's id, a record continues the answer with its `id` only if both prompts
-        have equally many tokens. `_read_message` closes such an answer at the user's next message.
+        `id` is the message's id. Some gateways give all answers the same one, so the request's id
+        is compared, too. A record without a request's id belongs to the open answer with its `id`
+        only if both prompts have equally many tokens. `_read_message` closes such an answer at the
+        user's next message.
         """
         time = second_of(record.get("timestamp"))
         uuid, request = str(record.get("uuid") or ""), str(record.get("requestId") or "")
@@ -169,7 +176,7 @@ class _Session:
         answer_so_far = self._open_answers.get(key) if role == "assistant" and id else None
         if answer_so_far and (request or _is_same_prompt(answer_so_far.usage, usage)):
             return answer_so_far
-        # Without a request's id, the id of the first record makes the key unique in all files.
+        # If there is no request's id, the first record's uuid makes the key unique in all files.
         answer_key = key if request else f"{id}{REQUEST_MARK * 2}{uuid or digest(record)}"
         entry = Entry(role, time, answer_key)
         self._entries.append(entry)
@@ -178,16 +185,20 @@ class _Session:
         return entry
 
     def _read_attachment(self, record: Json) -> None:
-        """Store an attachment's text if it comes between a compaction and the next answer."""
+        """Keep an attachment's text if it was reattached after a compaction.
+
+        It was if no answer has come since the compaction.
+        """
         text = attached_text(record.get("attachment"))
         if self._reattached is not None and text:
             time = second_of(record.get("timestamp"))
             self._reattached.append(_user_entry(text, time, str(record.get("uuid") or "")))
 
     def _add_reattached(self, version: str) -> None:
-        """Add to the run the files that Claude Code reattached after a compaction.
+        """Add to the run the files that Claude Code reattached after a compaction, if any.
 
-        Older releases do not record these files, so the files that were read last are assumed.
+        `version` is the release of Claude Code. Older releases do not record these files, so the
+        files that were read last are assumed.
         """
         if self._reattached is None:
             return
@@ -203,13 +214,19 @@ def _user_entry(text: str, time: float, uuid: str) -> Entry:
 
 
 def _is_before(version: str, other: tuple[int, ...]) -> bool:
-    """Return whether a release is older than another. A version without numbers counts as older."""
+    """Return whether a release such as `2.1.9` is older than another one.
+
+    A version without numbers counts as older.
+    """
     numbers = [int(part) for part in version.split(".") if part.isdecimal()]
     return tuple(numbers) < other
 
 
 def attached_text(value: object) -> str:
-    """Return the texts in an attachment: files' contents, snippets, plans, skills."""
+    """Return all texts in an attachment and the values inside it, joined by newlines.
+
+    They are files' contents, snippets, plans and skills.
+    """
     if isinstance(value, list):
         return "\n".join(filter(None, map(attached_text, value)))
     texts = []
@@ -222,23 +239,29 @@ def attached_text(value: object) -> str:
 
 
 def _newest_files(entries: Sequence[Entry]) -> list[str]:
-    """Return the files that were read last, in the form in which Claude Code reattaches them."""
+    """Return the files that the agent read last, each as its path and the beginning of its text.
+
+    Claude Code reattaches them in this form.
+    """
     path_by_call: dict[str, str] = {}
-    text_by_path: dict[str, str] = {}  # the file that was read last is the last item
+    text_by_path: dict[str, str] = {}  # in the order in which the files were last read
     for block in (block for entry in entries for block in entry.blocks):
         if block.get("type") == "tool_use" and block.get("name") == "Read":
             path = mapping(block.get("input")).get("file_path")
             path_by_call[str(block.get("id"))] = str(path or "")
         elif path := path_by_call.get(str(block.get("tool_use_id"))):
             content = block.get("content")
-            text_by_path.pop(path, None)
+            text_by_path.pop(path, None)  # so that the path becomes the last item
             text_by_path[path] = content if isinstance(content, str) else attached_text(content)
     newest = list(text_by_path.items())[-REATTACHED_FILES:]
     return [f"{path}\n{text[:REATTACHED_CHARS]}" for path, text in newest]
 
 
 def _is_same_prompt(usage: Usage | None, other: Usage | None) -> bool:
-    """Return whether two prompts have equally many tokens, or one of them is not counted."""
+    """Return whether two usages may be of the same prompt: the prompts' tokens are equal.
+
+    Return True if one of them is unknown.
+    """
     if not (usage and other and usage.prompt and other.prompt):
         return True
     return usage.prompt == other.prompt

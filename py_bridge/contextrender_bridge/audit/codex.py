@@ -31,10 +31,10 @@ COPY_SECONDS = 5.0
 
 @dataclass
 class CallCount:
-    """The token counts of one model call, as one record in a file has them.
+    """The token counts of one model call, from one record of a file.
 
-    `figures` is a text with the response's id and all counts. It is equal in every copy of the
-    record. Records with the same `key` are of one call.
+    `figures` is a text with the response's id and all counts, by which copies of the record are
+    found: it is equal in every copy. Counts with the same `key` are of one call.
     """
 
     run: RecordedRun
@@ -75,22 +75,25 @@ def read_codex(home: Path, audit_input: AuditInput) -> None:
 
 
 def read_rollouts(paths: Sequence[Path], audit_input: AuditInput) -> None:
-    """Read session files, of which some may be copies or forks of others.
+    """Add the runs and the usage of session files, of which some may be copies or forks of others.
 
-    Parents are read before their forks. If a file copied token counts from another file, these get
-    the keys of the originals, so that each call is counted once.
+    If a file has copies of another file's token counts, the copies get the keys of the originals,
+    so that each call is counted once. Therefore parents are handled before their forks.
     """
     rollouts = [_RolloutReader(path, audit_input).read() for path in paths]
     counts_by_session: dict[str, list[CallCount]] = {}
     for rollout in _parents_first(rollouts):
+        # The originals are in an earlier file of the same session, otherwise in the parent's file.
         is_same_session = rollout.id in counts_by_session
         earlier_counts = counts_by_session.get(rollout.id, [])
         originals = earlier_counts or counts_by_session.get(rollout.parent, [])
         _set_keys(rollout, originals, is_same_session=is_same_session)
+        # The longest file of a session has the originals for the session's next files.
         if len(rollout.counts) > len(earlier_counts):
             counts_by_session[rollout.id] = rollout.counts
         if rollout.parent and rollout.parent not in counts_by_session:
-            # The parent's file no longer exists: use the part that this fork copied from it.
+            # The parent's file no longer exists. Other forks of it are compared with the part that
+            # this fork copied.
             counts_by_session[rollout.parent] = [
                 count for count in rollout.counts if _is_early(count, rollout)
             ]
@@ -105,9 +108,10 @@ def _is_rollout(name: str) -> bool:
 
 
 def _parents_first(rollouts: Sequence[Rollout]) -> list[Rollout]:
-    """Return the files, each after the files of its parent. A session's longest file comes first.
+    """Return the files in an order in which each comes after the files of its parent session.
 
-    If a session is its own ancestor, the order of these sessions is arbitrary.
+    Of the files of one session, the longest comes first. If a session is its own ancestor, any
+    order of these sessions may be returned.
     """
     by_session: dict[str, list[Rollout]] = {}
     for rollout in sorted(rollouts, key=lambda rollout: (-len(rollout.counts), str(rollout.path))):
@@ -115,7 +119,10 @@ def _parents_first(rollouts: Sequence[Rollout]) -> list[Rollout]:
     ordered: dict[str, list[Rollout]] = {}
 
     def add(session: str, descendants: tuple[str, ...]) -> None:
-        """Add the files of a session to `ordered`, after those of its ancestors."""
+        """Add the files of a session to `ordered`, after the files of its ancestors.
+
+        `descendants` are the sessions that led here. They show whether it is its own ancestor.
+        """
         is_own_ancestor = session in descendants
         if session in ordered or is_own_ancestor or session not in by_session:
             return
@@ -129,9 +136,11 @@ def _parents_first(rollouts: Sequence[Rollout]) -> list[Rollout]:
 
 
 def _set_keys(rollout: Rollout, originals: Sequence[CallCount], *, is_same_session: bool) -> None:
-    """Give each count a key. As long as a count is a copy, it gets the original's key.
+    """Give each count a key: the first ones, while they are copies, the keys of the originals.
 
-    The originals are from another file of the same session, or from the parent's file.
+    The later ones get new keys. The originals are from another file of the same session, or from
+    the parent's file. A copy has the same figures. In a fork, its time must also be the original's,
+    or the time at which the fork began.
     """
     copied_count = 0
     for original, count in zip(originals, rollout.counts, strict=False):
@@ -147,10 +156,10 @@ def _set_keys(rollout: Rollout, originals: Sequence[CallCount], *, is_same_sessi
 
 
 def _is_early(count: CallCount, rollout: Rollout) -> bool:
-    """Return whether a count may be a copy from the parent, judging by its time.
+    """Return whether a count may be a copy from the parent's file, judging by its time.
 
-    A fork's file begins with copies of its parent's records, which have the time of the copying. If
-    a time is unknown, the count may be a copy.
+    A fork copies its parent's records when it begins, and they get the time of the copying. So a
+    count is early if its time is close to the beginning of the file, or if a time is unknown.
     """
     has_times = count.time and rollout.started
     return not has_times or count.time - rollout.started <= COPY_SECONDS
@@ -166,24 +175,30 @@ class _RolloutReader:
         self._rollout = Rollout(path, stem)
         self._run = RecordedRun(f"{stem}#1", SOURCE, stem)
         self._model = self._tier = ""
-        # The number of first records that are copies of the parent's, if the file has it.
+        # The number of copied records at the start of the file, if the file has this number.
         self._copied_records = 0
         self._has_usage_records = False
         self._seen_figures: set[str] = set()
-        # The session's usage in the last record that has it.
+        # The usage of the session so far, from the last record that has it.
         self._session_usage: Mapping[str, object] = {}
-        # The items of the current call, by their type.
+        # The number of items of each type in the current call, because some tools have a price.
         self._tool_items: Counter[str] = Counter()
 
     def read(self) -> Rollout:
-        """Return the file's runs and counts, without the counts that it copies from its parent."""
+        """Read the file, and return its runs and counts.
+
+        Counts that are known to be copied from the parent are left out.
+        """
         for number, record in enumerate(self._audit_input.lines(self._rollout.path), 1):
             self._read_record(record, is_copy=number <= self._copied_records)
         self._rollout.runs.append(self._run)
         return self._rollout
 
     def _read_record(self, record: Json, *, is_copy: bool) -> None:
-        """Read one record. `is_copy` means that it is known to be copied from the parent's file."""
+        """Add what one record has to the file's current run or to its counts.
+
+        `is_copy` means that the record is known to be copied from the parent's file.
+        """
         kind, payload = record.get("type"), dict(mapping(record.get("payload")))
         time = second_of(record.get("timestamp"))
         if kind == "session_meta":
@@ -195,6 +210,7 @@ class _RolloutReader:
             self._run.add("responses", payload, time)
             self._tool_items.update(tool_items_in({"output": [payload]}))
         elif kind == "compacted":
+            # The run ends. The next one begins with the history that replaces it.
             self._rollout.runs.append(self._run)
             self._run = self._run.next_after_compaction()
             _add_compacted(self._run, payload, time)
@@ -204,12 +220,14 @@ class _RolloutReader:
             if not is_copy:
                 self._rollout.counts.append(count)
         elif kind == "event_msg":
-            # Usage records have the same counts, so token counts after one of them are ignored.
-            # Without `info`, the event has only the account's rate limits.
+            # Early releases have only these events. If the file has usage records, too, the events
+            # repeat their counts and are ignored. If `info` is null, the event
+            # has only the account's rate limits.
             is_token_count = payload.get("type") == "token_count" and not self._has_usage_records
             if is_token_count and payload.get("info", payload) is not None:
                 count = self._read_count(payload, time)
-                is_repeated = count.figures in self._seen_figures  # then it is of no new call
+                # An event may be sent again without a new call.
+                is_repeated = count.figures in self._seen_figures
                 if not is_copy and not is_repeated:
                     self._rollout.counts.append(count)
                     self._seen_figures.add(count.figures)
@@ -217,7 +235,10 @@ class _RolloutReader:
             self._audit_input.count_unknown()
 
     def _read_header(self, payload: Json, time: float) -> None:
-        """Read a header: the file's own, or the parent's, whose copy older forks have after it."""
+        """Read a header: the file's own header, which is the first, or a copy of the parent's.
+
+        Older forks do not name their parent in their own header, but have a copy of its header.
+        """
         id, rollout = str(payload.get("id") or ""), self._rollout
         is_own_header = not rollout.started and not rollout.parent
         if is_own_header:
@@ -231,17 +252,19 @@ class _RolloutReader:
             rollout.parent = rollout.parent or id
 
     def _read_count(self, payload: Mapping[str, object], time: float) -> CallCount:
-        """Return the token counts of a record, which ends the current call.
+        """Return the token counts in a record, and begin the next call, because it ends one.
 
-        If the record does not name its model and service tier, the current ones are used.
+        If the record does not name the call's model or service tier, the session's are used.
         """
         info = mapping(payload.get("info")) or payload
         session_usage, call_usage = _usage_fields(info)
         id = str(payload.get("response_id") or info.get("response_id") or "")
         figures = f"{id} {sorted(session_usage.items())} {sorted(call_usage.items())}"
+        # Early releases record only the sum of the session. Then subtract the previous sum.
         call_usage = call_usage or self._added_usage(session_usage)
         usage = usage_of(str(info.get("model") or self._model), call_usage)
         if usage is not None:
+            # The model's name also gets what changes the price: the tier, and the tools' calls.
             tier = str(info.get("service_tier") or self._tier)
             rate_fields = {"service_tier": tier, TOOL_ITEMS: dict(self._tool_items)}
             usage = replace(usage, model=add_rates(usage.model, usage.prompt, rate_fields))
@@ -250,10 +273,10 @@ class _RolloutReader:
         return CallCount(self._run, usage, figures, time)
 
     def _added_usage(self, session_usage: Mapping[str, object]) -> dict[str, int]:
-        """Return the usage that a call added to the session's usage.
+        """Return how much larger the session's usage is than in the record before.
 
-        Early releases record only the session's usage. If a count is smaller than before, the
-        session began anew, and its whole usage is returned.
+        If a count is smaller than before, the session started to count from zero, so the whole
+        usage is returned.
         """
         counts = {name: count_of(value) or 0 for name, value in session_usage.items()}
         before = {name: count_of(self._session_usage.get(name)) or 0 for name in counts}
@@ -263,7 +286,7 @@ class _RolloutReader:
 
 
 def _usage_fields(info: Mapping[str, object]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return the usage of the session and of the call, as far as a record has them."""
+    """Return the session's usage and the call's usage in a record. Both are empty if missing."""
     session_usage = mapping(info.get("total_token_usage"))
     call_usage = info.get("last_token_usage") or info.get("usage")
     if not call_usage and not session_usage:
@@ -272,7 +295,10 @@ def _usage_fields(info: Mapping[str, object]) -> tuple[Mapping[str, Any], Mappin
 
 
 def _add_compacted(run: RecordedRun, payload: Json, time: float) -> None:
-    """Add the history that replaces the earlier one, and record whether its summary is readable."""
+    """Add the messages with which a run begins after a compaction, from the compaction's record.
+
+    Set `run.hides_summary` if the record does not have the summary as text.
+    """
     history = items(payload.get("replacement_history"))
     for item in history:
         run.add("responses", item, time)
@@ -283,7 +309,7 @@ def _add_compacted(run: RecordedRun, payload: Json, time: float) -> None:
 
 
 def _is_summary(item: object) -> bool:
-    """Return whether an item of the history after a compaction has the summary as text."""
+    """Return whether an item of a request has a compaction's summary as readable text."""
     fields = mapping(item)
     if fields.get("type") in ("compaction", "compaction_summary", "context_compaction"):
         return False  # it is encrypted

@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read the runs, add up their costs, replay the newest ones and print the report.
 
-    With --runs, write the runs to a file instead.
+    With --runs, only write the runs to a file.
     """
     audit_input = _read_runs(args.files, args.agent)
     from contextrender_bridge.audit.replay import replay, run_of
@@ -95,9 +95,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read_runs(files: Sequence[Path], agent: str | None) -> AuditInput:
-    """Read the runs in the files, or, without files, in the folders of one agent or of all.
+    """Read the runs in the files. If there are none, read all sessions of `agent`.
 
-    Raise CommandError if there are none.
+    If `agent` is None, too, read the sessions of all agents on this machine. Raise CommandError if
+    no run is found.
     """
     audit_input = AuditInput()
     agent_folders = {name: folders for name, folders in homes().items() if agent in (None, name)}
@@ -117,14 +118,16 @@ def _read_runs(files: Sequence[Path], agent: str | None) -> AuditInput:
 
 
 def homes() -> dict[str, list[Path]]:
-    """Return the folders where agents keep their sessions, by the agent's name.
+    """Map the name of each agent to the folders where it keeps its sessions.
 
-    An agent's environment variable, such as `CODEX_HOME`, replaces its usual folders.
+    An agent's environment variable, such as `CODEX_HOME`, replaces its usual folders. The folders
+    need not exist.
     """
     home = Path.home()
     variables = process_environment()
 
     def folders(name: str, *usual: Path) -> list[Path]:
+        """Return the folder in the environment variable `name`, or the usual folders."""
         override = variables.get(name)
         return [Path(override).expanduser()] if override else list(usual)
 

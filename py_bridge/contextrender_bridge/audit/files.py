@@ -1,7 +1,7 @@
 """Reads the files that a user names.
 
 They may be agents' sessions, exports of ContextRender, request logs of OpenAI's and Anthropic's
-APIs, or traces.
+APIs, or traces. Long because each of these has a format of its own.
 
 A file is JSON or JSON Lines, plain or gzipped. It holds a list of messages, objects with `messages`
 or `input`, runs as `contextrender replay` reads them, or OpenTelemetry spans of model calls
@@ -38,7 +38,10 @@ PARALLEL_RUNS = 16
 
 
 def read_files(path: Path, audit_input: AuditInput) -> None:
-    """Read a file, or all files in a folder. Raise CommandError if there is no readable file."""
+    """Add the runs in a file, or in all files of a folder, to the input.
+
+    Raise CommandError if there is no file at `path` that may be readable by its name.
+    """
     files = list(audit_input.files(path, is_session=_is_readable)) if path.is_dir() else [path]
     if not path.exists() or not files:
         raise CommandError(f"there is no {' or '.join(SUFFIXES)} file at {path}.")
@@ -47,9 +50,10 @@ def read_files(path: Path, audit_input: AuditInput) -> None:
         reader = agent_reader(file)
         is_named_by_user = file == path
         if reader is read_rollout:
-            rollouts.append(file)  # they are read together, because they may be copies
+            rollouts.append(file)  # Codex's files are read together, to find copies among them
         elif reader is not None:
             reader(file, audit_input)
+        # In a folder, other files are read only if their names end like those of logs.
         elif is_named_by_user or file.name.endswith(SUFFIXES):
             _read(file, audit_input)
     read_rollouts(rollouts, audit_input)
@@ -60,7 +64,7 @@ def _is_readable(name: str) -> bool:
 
 
 def _read(path: Path, audit_input: AuditInput) -> None:
-    """Read the traces, exported sessions and requests in a file.
+    """Add the runs in a file of JSON: traces, exported sessions and logged requests.
 
     Requests that continue each other become one run. Other objects are counted as unknown lines.
     """
@@ -77,6 +81,7 @@ def _read(path: Path, audit_input: AuditInput) -> None:
             _add_request(runs, request_run)
         else:
             audit_input.count_unknown()
+    # Only now is it clear which requests belong to which run.
     for request_run in runs:
         for usage in request_run.usage:
             audit_input.add_usage(request_run.run, "", usage)
@@ -115,9 +120,10 @@ class _RequestRun:
 
 
 def _add_request(runs: list[_RequestRun], request_run: _RequestRun) -> None:
-    """Add the run of one request. It replaces the run that the request continues, if there is one.
+    """Add the run of one request to `runs`. If it continues an earlier run, it replaces that run.
 
-    A log has one request for each call, and each request repeats the messages before it.
+    A log has one request for each call, and each request repeats the messages before it. So it
+    continues a run if its prompt begins with the run's last prompt.
     """
     for earlier in reversed(runs[-PARALLEL_RUNS:]):
         is_same_model = earlier.run.model == request_run.run.model
@@ -129,11 +135,12 @@ def _add_request(runs: list[_RequestRun], request_run: _RequestRun) -> None:
 
 
 def _read_export(value: Json, audit_input: AuditInput) -> None:
-    """Read a session that `contextrender export` wrote, each branch as a run."""
+    """Add the runs of a session that `contextrender export` wrote, one for each branch."""
     session, runs = str(value.get("session")), list[RecordedRun]()
     for number, branch in enumerate(map(mapping, items(value.get("branches"))), 1):
         parent, fork_position = branch.get("parent"), count_of(branch.get("fork_position"))
         run = RecordedRun(f"{session}#{number}", "ContextRender", session)
+        # A fork begins with a copy of its parent's messages.
         if fork_position and isinstance(parent, int) and 0 <= parent < len(runs):
             run.messages = list(runs[parent].messages[:fork_position])
         elif runs:
@@ -141,13 +148,17 @@ def _read_export(value: Json, audit_input: AuditInput) -> None:
             run.continues = runs[-1].id
         run.messages += [dict(mapping(message)) for message in items(branch.get("messages"))]
         runs.append(run)
+        # The branch's model is the model of its first call that names one.
         calls = map(mapping, items(branch.get("calls")))
         run.model = next((str(call["model"]) for call in calls if call.get("model")), "")
         audit_input.add_run(run)
 
 
 def _single_value(raw: bytes) -> Any:
-    """Return the value of a file that is one JSON value. Invalid UTF-8 is replaced."""
+    """Return the value of a file that is one JSON value. Invalid UTF-8 is replaced.
+
+    Raise ValueError or RecursionError if it is not.
+    """
     try:
         return json.loads(raw)
     except UnicodeDecodeError:
@@ -155,7 +166,11 @@ def _single_value(raw: bytes) -> Any:
 
 
 def _objects(raw: bytes, audit_input: AuditInput) -> Iterator[Json]:
-    """Yield the JSON objects of a file that is one JSON value or JSON Lines."""
+    """Yield the JSON objects in a file's contents, which are one JSON value or JSON Lines.
+
+    A list of messages is yielded as one object, `{"messages": LIST}`. Of another list, its objects
+    are yielded.
+    """
     try:
         value = _single_value(raw)
     except (ValueError, RecursionError):
@@ -176,7 +191,8 @@ def _run_of_request(value: Json, name: str) -> _RequestRun | None:
     """Return the run of a logged request; None if `value` is not a request.
 
     `value` is a request itself, or an object with a `request` and perhaps a `response`. The run has
-    the messages of the request, and then those of the response.
+    the messages of the request and then the answer in the response. `name` identifies the run if
+    the log has no id.
     """
     is_request_itself = "messages" in value or "input" in value
     request = value if is_request_itself else dict(mapping(value.get("request")))
@@ -199,6 +215,7 @@ def _run_of_request(value: Json, name: str) -> _RequestRun | None:
 
 def _add_messages(run: RecordedRun, request: Json) -> None:
     """Add a request's system prompt and messages, of chat completions or of Anthropic's API."""
+    # Only Anthropic's requests have a system prompt outside the messages, or such blocks.
     dialect = "messages" if request.get("system") or _has_blocks(request["messages"]) else "chat"
     system = request.get("system")
     if isinstance(system, str):
@@ -209,7 +226,11 @@ def _add_messages(run: RecordedRun, request: Json) -> None:
 
 
 def _add_response(run: RecordedRun, response: Mapping[str, object]) -> None:
-    """Add the answer in a response of any of the three request formats."""
+    """Add the answer in a response to a run, whatever its format.
+
+    Each format has the answer in a field of its own: `choices` in chat completions, `output` in
+    Responses, and `content` in Messages.
+    """
     run.model = run.model or str(response.get("model") or "")
     for choice in items(response.get("choices"))[:1]:
         run.add("chat", dict(mapping(mapping(choice).get("message"))))

@@ -43,7 +43,7 @@ ENCODED = "\0json:"
 
 
 def read_hermes(home: Path, audit_input: AuditInput) -> None:
-    """Read every session in `home`'s store, and in those of its profiles."""
+    """Read every session in the store in `home`, and in the stores of its profiles."""
     for path in (home / "state.db", *sorted(home.glob("profiles/*/state.db"))):
         if path.exists():
             read_hermes_store(path, audit_input)
@@ -52,8 +52,8 @@ def read_hermes(home: Path, audit_input: AuditInput) -> None:
 def read_hermes_store(path: Path, audit_input: AuditInput) -> None:
     """Read the sessions of one store.
 
-    The store has the usage of a session as a whole: it is added to the session's first run. A
-    session without stored messages becomes a run that has only usage.
+    A session may have two runs, but its usage is stored as a whole: it is added to the first run.
+    A session without stored messages becomes a run that has only usage.
     """
     audit_input.counts["files"] += 1
     tables = audit_input.tables(path)
@@ -66,7 +66,8 @@ def read_hermes_store(path: Path, audit_input: AuditInput) -> None:
     usage_by_session = _usage(path, query, audit_input)
     runs = {run.id: run for run in _runs(path, audit_input)}
     for run in runs.values():
-        for usage in usage_by_session.pop(run.task, ()):  # the session's later run gets none
+        # `pop` removes the session's usage, so that its second run gets none.
+        for usage in usage_by_session.pop(run.task, ()):
             audit_input.add_usage(run, f"hermes {run.task} {usage}", usage)
         audit_input.add_run(run)
     for session, usages in usage_by_session.items():  # the sessions without stored messages
@@ -77,7 +78,7 @@ def read_hermes_store(path: Path, audit_input: AuditInput) -> None:
 
 
 def _usage(path: Path, query: str, audit_input: AuditInput) -> dict[str, list[Usage]]:
-    """Return for each session the summed usage of each model."""
+    """Map each session to its usage: the sums of each model, as `query` selects them."""
     sums: dict[str, list[Usage]] = {}
     for row in audit_input.rows(path, query):
         names = ("fresh", "read", "written", "output", "calls")
@@ -90,7 +91,10 @@ def _usage(path: Path, query: str, audit_input: AuditInput) -> dict[str, list[Us
 
 
 def _runs(path: Path, audit_input: AuditInput) -> Iterator[RecordedRun]:
-    """Yield a run of each session's compacted rows, if it has any, and a run of its other rows."""
+    """Yield the runs of all sessions: one of the compacted rows, if any, and one of the others.
+
+    The run of the compacted rows has number 0 in its id, the other run has number 1.
+    """
     all_rows = audit_input.rows(path, MESSAGES)  # each session's compacted rows come first
     for (session, is_compacted), rows in groupby(all_rows, itemgetter("session_id", "compacted")):
         run = RecordedRun(f"{session}#{0 if is_compacted else 1}", SOURCE, session)
@@ -118,14 +122,14 @@ def _chat_call(call: Mapping[str, Any]) -> Json:
 
 
 def _content(text: str | None, audit_input: AuditInput) -> Any:
-    """Return a message's content, which is a text, or JSON after the mark `ENCODED`."""
+    """Return a message's content: the text itself, or the value of the JSON after `ENCODED`."""
     if text and text.startswith(ENCODED):
         return _decode_json(text.removeprefix(ENCODED), audit_input)
     return text
 
 
 def _decode_json(text: str | None, audit_input: AuditInput) -> Any:
-    """Return the value of a JSON text. Count damaged texts, and return None for them."""
+    """Return the value of a JSON text; None if it is empty or damaged. Count a damaged text."""
     try:
         return json.loads(text) if text else None
     except (ValueError, RecursionError):

@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read_input(files: Sequence[Path]) -> AuditInput:
-    """Read the sessions in the files, or, without files, of all agents on this machine."""
+    """Read the sessions in the files. If there are none, read all agents' on this machine."""
     audit_input = AuditInput()
     for path in files:
         read_files(path, audit_input)
@@ -80,7 +80,7 @@ def _read_input(files: Sequence[Path]) -> AuditInput:
 
 
 def sessions_of(runs: Sequence[RecordedRun]) -> list[list[RecordedRun]]:
-    """Return the runs of each session together, the newest session first."""
+    """Return a list of runs for each session, the newest session first."""
     runs_by_session: dict[tuple[str, str], list[RecordedRun]] = {}
     for run in runs:
         runs_by_session.setdefault((run.source, run.task), []).append(run)
@@ -97,6 +97,7 @@ class OpenedSession:
     """A session and the diagnosis of why it went wrong."""
 
     def __init__(self, runs: Sequence[RecordedRun]) -> None:
+        """Diagnose the session that these runs are. Runs with invalid messages are left out."""
         self._runs = runs
         self.diagnosis: Diagnosis = diagnose(
             [replay_run for run in runs if (replay_run := run_of(run))]
@@ -136,9 +137,10 @@ class OpenedSession:
         return printable(next((text for text in texts if not text.startswith("<")), ""), 60)
 
     def lines(self, *, is_alone: bool) -> list[str]:
-        """Return lines with the session and its diagnosis.
+        """Return the lines to print: the session, then its diagnosis.
 
-        If the session `is_alone`, there is also a line for each loss, up to `MAX_LOSSES`.
+        `is_alone` means that no other session is printed. Then a line for each loss follows, up to
+        `MAX_LOSSES`.
         """
         first, second = self._runs[0], _newest_time(self._runs)
         date = datetime.fromtimestamp(second).strftime("%Y-%m-%d %H:%M") if second else ""

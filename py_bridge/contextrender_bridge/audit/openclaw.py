@@ -22,7 +22,7 @@ STORE = "openclaw-agent.sqlite"
 
 
 def read_openclaw(home: Path, audit_input: AuditInput) -> None:
-    """Read every session of every agent in `home`."""
+    """Read every session of every agent in `home`, OpenClaw's own folder."""
     for path in audit_input.files(home / "agents", is_session=_is_session):
         if path.name == STORE:
             read_openclaw_store(path, audit_input)
@@ -38,12 +38,15 @@ def read_openclaw_store(path: Path, audit_input: AuditInput) -> None:
 
 
 def _is_session(name: str) -> bool:
-    """Return whether a file is a store or a session, even a reset or deleted one."""
+    """Return whether a file with this name is a store or a session.
+
+    OpenClaw appends to `.jsonl` in the name of a session that was reset or deleted.
+    """
     return name == STORE or name.endswith(".jsonl") or ".jsonl." in name
 
 
 def _events(rows: Iterable[sqlite3.Row], audit_input: AuditInput) -> Iterator[Json]:
-    """Yield the events in rows of `EVENTS`: each has an event as text, or compressed."""
+    """Yield the events in the rows that `EVENTS` selects: each is a text, or compressed."""
     for _, text, packed in rows:
         yield from audit_input.parsed(text if text is not None else _unpacked(packed or b""))
 

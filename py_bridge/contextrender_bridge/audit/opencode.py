@@ -45,7 +45,10 @@ class StoredMessage(NamedTuple):
 
 
 def read_opencode(home: Path, audit_input: AuditInput) -> None:
-    """Read every session in `home`: its stores, one for each channel, and its JSON files."""
+    """Read every session in `home`, opencode's own folder.
+
+    It has a SQLite store for each release channel, or, in earlier releases, JSON files.
+    """
     for path in sorted(home.glob("opencode*.db")):
         read_opencode_store(path, audit_input)
     for storage in (home / "storage", *sorted(home.glob("project/*/storage"))):
@@ -65,6 +68,7 @@ def read_opencode_store(path: Path, audit_input: AuditInput) -> None:
 
 
 def _messages_in_store(path: Path, audit_input: AuditInput) -> Iterator[StoredMessage]:
+    """Yield the messages of a store in which each part of a message is a row."""
     rows = audit_input.rows(path, QUERY)
     for (session, id, data), group in groupby(rows, key=lambda row: (row[0], row[1], row[2])):
         parts = [next(audit_input.parsed(row[3]), {}) for row in group if row[3]]
@@ -72,7 +76,10 @@ def _messages_in_store(path: Path, audit_input: AuditInput) -> Iterator[StoredMe
 
 
 def _messages_in_store_2(path: Path, audit_input: AuditInput) -> Iterator[StoredMessage]:
-    """Yield the messages of opencode 2, whose parts are inside them."""
+    """Yield the messages of a store of opencode 2, in which a message's row has its parts.
+
+    Their fields are changed to those of earlier releases.
+    """
     for session, id, kind, data in audit_input.rows(path, QUERY_2):
         fields = next(audit_input.parsed(data or ""), {})
         kind = fields.get("type") or kind
@@ -80,7 +87,7 @@ def _messages_in_store_2(path: Path, audit_input: AuditInput) -> Iterator[Stored
         if text := fields.get("text") or fields.get("summary"):
             parts.append({"type": "text", "text": str(text)})
         info = {**fields, "role": "assistant" if kind == "assistant" else "user"}
-        if kind == "compaction":
+        if kind == "compaction":  # earlier releases have the summary as an answer
             info |= {"role": "assistant", "summary": True}
         elif kind not in ("assistant", "user", "synthetic", "shell"):
             continue
@@ -90,8 +97,8 @@ def _messages_in_store_2(path: Path, audit_input: AuditInput) -> Iterator[Stored
 def _messages_in_files(storage: Path, audit_input: AuditInput) -> Iterator[StoredMessage]:
     """Yield the messages of releases that kept one JSON file per message and part.
 
-    The files are `message/SESSION/MESSAGE.json` and `part/MESSAGE/PART.json`. In some releases,
-    both folders are in `session`, and the parts are in `part/SESSION/MESSAGE`.
+    The files are `message/SESSION/MESSAGE.json` and `part/MESSAGE/PART.json`. In some releases, the
+    folders `message` and `part` are in `session`, and the parts are in `part/SESSION/MESSAGE`.
     """
     message_folder = storage / "message"
     if not message_folder.is_dir():
@@ -110,7 +117,7 @@ def _messages_in_files(storage: Path, audit_input: AuditInput) -> Iterator[Store
 
 
 def _read_json(path: Path, audit_input: AuditInput) -> Json:
-    """Return the object in a JSON file; empty, and recorded as unreadable, if that fails."""
+    """Return the object in a JSON file. If it cannot be read, record that and return {}."""
     audit_input.counts["files"] += 1
     try:
         return next(audit_input.parsed(to_utf8(path.read_bytes())), {})
@@ -120,12 +127,15 @@ def _read_json(path: Path, audit_input: AuditInput) -> Json:
 
 
 def _read_messages(messages: Iterable[StoredMessage], audit_input: AuditInput) -> None:
-    """Add the runs of sessions. A run begins with a session's first message or with a summary."""
-    run = RecordedRun("", SOURCE, "")  # it stays empty, so it is not added
+    """Add the runs of sessions, given all messages of one session after another.
+
+    A run begins with a session's first message, or with the summary of a compaction.
+    """
+    run = RecordedRun("", SOURCE, "")  # no session's: it is empty, so `add_run` ignores it
     for session, id, info, parts in messages:
         is_new_session = session != run.task
         is_summary = info.get("summary") is True and info.get("role") == "assistant"
-        if is_new_session or is_summary:
+        if is_new_session or is_summary:  # the previous run ends here
             audit_input.add_run(run)
             previous_id = "" if is_new_session else run.id
             run_id = f"{session}#{id}" if is_summary else session
@@ -136,7 +146,7 @@ def _read_messages(messages: Iterable[StoredMessage], audit_input: AuditInput) -
 
 
 def _add_message(run: RecordedRun, info: Json, parts: list[Json]) -> None:
-    """Add one message with its text and calls, followed by the calls' results."""
+    """Add one message with its text and calls to a run, and then the results of the calls."""
     time = second_of(mapping(info.get("time")).get("created"))
     texts = [part.get("text") for part in parts if part.get("type") == "text"]
     tools = [part for part in parts if part.get("type") == "tool"]
@@ -166,9 +176,10 @@ def _call_id(part: Json) -> str:
 def _add_usage(
     run: RecordedRun, id: str, info: Json, parts: list[Json], audit_input: AuditInput
 ) -> None:
-    """Add the usage of an answer, with keys that its copies share.
+    """Add the usage of an answer. Other messages are ignored.
 
-    A copy in another store has the same id. A copy in a fork has a new id, but the same times.
+    Copies of the answer must share a key. A copy in another store has the same id. A copy in a fork
+    has a new id, but the same times. So one key has the id, and the other the times.
     """
     tokens = mapping(info.get("tokens"))
     if info.get("role") != "assistant" or not tokens:

@@ -43,7 +43,7 @@ SUMMARY_SEARCH_CHARS: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class UploadedSession:
-    """A session in an uploaded file, and the `data` with which `import_session` imports it."""
+    """A session in an uploaded file. `import_session` can import its `data`."""
 
     name: str
     source: str
@@ -68,6 +68,7 @@ def read_uploaded(name: str, content: str) -> tuple[list[UploadedSession], list[
         safe_name = re.sub(r"[^\w.-]", "_", Path(name).name)[-MAX_NAME_CHARS:]
         path = Path(folder, safe_name or "file")
         path.write_bytes(raw)
+        # The user must not see the temporary folder in a message.
         try:
             read_files(path, audit_input)
         except CommandError as error:
@@ -101,16 +102,17 @@ def read_local(agent: str) -> tuple[list[UploadedSession], list[str]]:
 def _sessions_in(
     audit_input: AuditInput, place: str, sentences: Sequence[str], limit: int
 ) -> list[UploadedSession]:
-    """Return the newest sessions: at most `limit`, and none after `MAX_CHARACTERS` are exceeded.
+    """Return the newest sessions of an input, at most `limit` of them.
 
-    Raise InvalidRequest, which names the `place`, if there is none.
+    No further session is returned once they have more than `MAX_CHARACTERS`. Raise InvalidRequest
+    if there is none, with a message that has `place` and `sentences`.
     """
     sessions: list[UploadedSession] = []
     characters = 0
     for runs in sessions_of(audit_input.runs):
         if len(sessions) == limit or characters > MAX_CHARACTERS:
             break
-        if any(run.messages and run_of(run) for run in runs):
+        if any(run.messages and run_of(run) for run in runs):  # it has a valid history
             sessions.append(_uploaded(runs))
             texts = (str(message.get("content")) for run in runs for message in run.messages)
             characters += sum(map(len, texts))
@@ -120,7 +122,7 @@ def _sessions_in(
 
 
 def _uploaded(runs: Sequence[RecordedRun]) -> UploadedSession:
-    """Return a session to upload, with its diagnosis and its export."""
+    """Return the session that these runs are, with its diagnosis and the data to import."""
     opened = OpenedSession(runs)
     return UploadedSession(
         runs[0].task,
@@ -134,7 +136,10 @@ def _uploaded(runs: Sequence[RecordedRun]) -> UploadedSession:
 
 
 def export_of(runs: Sequence[RecordedRun]) -> Json:
-    """Return the runs of a session in the format of `import_session`, each as a separate branch."""
+    """Return a session in the format that `import_session` reads. Each run is a branch of its own.
+
+    Runs without valid messages are left out.
+    """
     branches: list[Json] = []
     for recorded_run in runs:
         if recorded_run.messages and (run := run_of(recorded_run)):
@@ -160,11 +165,12 @@ def export_of(runs: Sequence[RecordedRun]) -> Json:
 
 
 def diagnose_branches(branches: Sequence[tuple[int, int, list[Json]]], model: str) -> Diagnosis:
-    """Return the diagnosis of a stored session.
+    """Return the diagnosis of a stored session, whose calls named `model`.
 
-    Each branch is the number of its parent (-1 for none), the position of its fork in the parent,
-    and its own messages. If a branch without a parent begins with a summary, it continues the
-    previous branch. Other branches without a parent, such as a subagent's, are separate histories.
+    A branch is given as the number of its parent (-1 for none), the position in the parent at which
+    it forks, and its own messages. If a branch without a parent begins with a summary, it continues
+    the previous branch after a compaction. Other branches without a parent, such as a subagent's,
+    are separate histories.
     """
     runs: list[Run] = []
     for number, (parent, fork_position, own_messages) in enumerate(branches):
@@ -178,6 +184,10 @@ def diagnose_branches(branches: Sequence[tuple[int, int, list[Json]]], model: st
 
 
 def _begins_with_summary(messages: Sequence[Json]) -> bool:
-    """Return whether one of the first three messages, other than answers, has a summary's words."""
+    """Return whether the messages seem to begin with a compaction's summary.
+
+    One of the first three messages has words such as "continued from a previous". Answers do not
+    count.
+    """
     texts = [str(m.get("content") or "") for m in messages[:3] if m["role"] != "assistant"]
     return any(_SUMMARY_WORDS.search(text[:SUMMARY_SEARCH_CHARS]) for text in texts)

@@ -12,7 +12,11 @@ DECODER = json.JSONDecoder(strict=False)
 
 
 def json_values(text: bytes | str) -> Iterator[object]:
-    """Yield the JSON values of a line, and None for a damaged part. Invalid UTF-8 is replaced."""
+    """Yield the JSON values in a line, of which there may be several, and None for damaged text.
+
+    Invalid UTF-8 is replaced. An empty line counts as damaged. After damaged text, only a complete
+    object at the end of the line is yielded.
+    """
     decoded = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     remaining_text = decoded.strip("\0 \t\r\n\ufeff")
     if not remaining_text:
@@ -33,9 +37,10 @@ def json_values(text: bytes | str) -> Iterator[object]:
 def _last_object(text: str) -> object:
     """Return the complete object at the end of a damaged line; None if there is none.
 
-    A program that is killed while it writes leaves half a line. When it runs again, it appends to
-    that line.
+    A program that is killed while it writes leaves half a line. When it runs again, it appends the
+    next object to that line.
     """
+    # Try each position at which an object may begin.
     start = text.find('{"', 1)
     while start > 0:
         try:
@@ -49,9 +54,9 @@ def _last_object(text: str) -> object:
 
 
 def open_store(path: Path) -> sqlite3.Connection:
-    """Open a SQLite store read-only, even in a folder where SQLite cannot create its log.
+    """Open a SQLite store read-only, even in a folder that cannot be written.
 
-    Such a store is opened as immutable: SQLite then needs no log.
+    SQLite cannot create its log file there. So the store is opened as immutable, which needs none.
     """
     address = path.absolute().as_uri()
     store = sqlite3.connect(f"{address}?mode=ro", uri=True)
@@ -71,9 +76,10 @@ def to_utf8(raw: bytes) -> bytes:
 
 
 def lines_in(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a plain or zstd-compressed file. Lines may have their newline.
+    """Yield the lines of a plain or zstd-compressed file.
 
-    Raise EOFError if a compressed file is cut off.
+    Lines of a plain file have their newline, lines of a compressed file do not. Raise EOFError if
+    a compressed file is cut off.
     """
     with path.open("rb") as raw:
         if path.suffix != ".zst":
@@ -83,16 +89,18 @@ def lines_in(path: Path) -> Iterator[bytes]:
             return
         import zstandard
 
+        # `partial_line` is the beginning of a line whose end is in a later chunk.
         partial_line, frame = b"", None
         while chunk := raw.read(1 << 20):
             while chunk:
                 frame = frame or zstandard.ZstdDecompressor().decompressobj()
                 *lines, partial_line = (partial_line + frame.decompress(chunk)).split(b"\n")
                 yield from lines
-                # A file may have several frames: the next one begins after the end of this one.
+                # A compressed file may have several frames. After the end of one frame, the rest of
+                # the chunk belongs to the next one.
                 chunk = frame.unused_data
                 if frame.eof:
                     frame = None
-        yield partial_line
+        yield partial_line  # the last line may have no newline
         if frame is not None:
             raise EOFError

@@ -1,8 +1,8 @@
 """Reads pi's sessions, `agent/sessions/*/*.jsonl`, and OpenClaw's, which have the same events.
 
 An event names its predecessor, so a session is a tree: a user who goes back to an earlier message
-starts another branch. A fork's file begins with a copy of its parent's events. Calls that are no
-answers of the history, such as those for summaries, are a run of their own.
+starts another branch. A fork's file begins with a copy of its parent's events. Calls whose answers
+are not in the history, such as calls for summaries, are added as one separate run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ def read_pi_session(path: Path, audit_input: AuditInput) -> None:
 
 
 def read_events(session: str, source: str, events: Iterable[Json], audit_input: AuditInput) -> None:
-    """Read a session's events; each branch becomes a run."""
+    """Add the runs of a session: at least one per branch, and one of calls outside the branches.
+
+    `source` is the name of the agent, because OpenClaw has the same events as pi.
+    """
     all_events = list(events)
     other_calls = RecordedRun(f"{session}/other calls#1", source, session)
     for number, branch in enumerate(_branches(all_events)):
@@ -52,7 +55,11 @@ def read_events(session: str, source: str, events: Iterable[Json], audit_input: 
 
 
 def _branches(events: list[Json]) -> Iterator[list[Json]]:
-    """Yield the events of each branch from the first to the last, the newest branch first."""
+    """Yield the branches of a session, the newest first. Each is its events in order.
+
+    A branch ends at an event that is no other event's parent. If there is at most one such event,
+    all events are one branch.
+    """
     by_id = {str(event["id"]): event for event in events if event.get("id")}
     parents = {str(event.get("parentId") or "") for event in events}
     last_ids = [id for id, event in by_id.items() if id not in parents and event.get("parentId")]
@@ -62,7 +69,8 @@ def _branches(events: list[Json]) -> Iterator[list[Json]]:
     for last_id in reversed(last_ids):
         newest_first: dict[str, Json] = {}
         id = last_id
-        while id in by_id and id not in newest_first:  # damaged parents may be a circle
+        # Go back from parent to parent. In a damaged file, events may be each other's parents.
+        while id in by_id and id not in newest_first:
             newest_first[id] = by_id[id]
             id = str(by_id[id].get("parentId") or "")
         yield list(newest_first.values())[::-1]
@@ -71,9 +79,9 @@ def _branches(events: list[Json]) -> Iterator[list[Json]]:
 def _read_branch(
     name: str, source: str, session: str, events: list[Json], audit_input: AuditInput
 ) -> None:
-    """Add the runs of one branch.
+    """Add the runs of one branch, whose first run is named after `name`.
 
-    A compaction begins another run, with the summary and the events that were kept.
+    A compaction ends a run. The next run begins with the summary and the events that were kept.
     """
     run = RecordedRun(f"{name}#1", source, session)
     events_in_context: list[Json] = []
@@ -89,7 +97,8 @@ def _read_branch(
             run.add("chat", {"role": "user", "content": str(event.get("summary") or "")})
             events_in_context = _events_from(events_in_context, event.get("firstKeptEntryId"))
             for kept_event in events_in_context:
-                _add_message(run, kept_event)  # the run before the compaction has its usage
+                # Only the message: its usage counts in the run before the compaction.
+                _add_message(run, kept_event)
     audit_input.add_run(run)
 
 
@@ -112,9 +121,10 @@ def _model_of(message: Mapping[str, object]) -> str:
 
 
 def _add_other_calls(run: RecordedRun, events: list[Json], audit_input: AuditInput) -> None:
-    """Add the usage of calls that are no answers of the history: for summaries, tools and caches.
+    """Add the usage of calls whose answers are not in the history.
 
-    If an event does not name its call's model, the call has the model of the answer before it.
+    They are calls for summaries, tools and caches. If such an event does not name the call's model,
+    the model of the last answer is used.
     """
     model = ""
     for event in events:
@@ -134,12 +144,16 @@ def _add_usage(
     usage_fields: Mapping[str, object],
     audit_input: AuditInput,
 ) -> None:
-    """Add the usage of an event's call. Its keys are equal in the copies of the event in forks."""
+    """Add the usage of the call in an event, as `model`'s.
+
+    A fork has a copy of the event, with the same contents and the same id or time. So the keys have
+    a digest of the contents, with the id and with the time.
+    """
     names = ("input", "cacheRead", "cacheWrite", "cacheWrite1h", "output")
     usage, counts = None, counts_of(*map(usage_fields.get, names))
     if counts is not None:
         uncached, cache_read, all_writes, hour_writes, output = counts
-        # `cacheWrite` includes the tokens that are written for an hour.
+        # `cacheWrite` includes the tokens of `cacheWrite1h`, which are written for an hour.
         hour_writes = min(all_writes, hour_writes)
         minute_writes = all_writes - hour_writes
         usage = Usage(model, uncached, cache_read, minute_writes, hour_writes, output)
@@ -151,7 +165,7 @@ def _add_usage(
 
 
 def _add_message(run: RecordedRun, event: Json) -> None:
-    """Add an event's message as a chat message. Thinking is left out."""
+    """Add an event's message to a run as a chat message. Thinking is left out."""
     message_fields = mapping(event.get("message"))
     role, content = message_fields.get("role"), message_fields.get("content")
     text = {"type": "text", "text": content}

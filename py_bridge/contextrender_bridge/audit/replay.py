@@ -30,7 +30,7 @@ SHORTENED = 0.6
 
 @dataclass(frozen=True)
 class ReplayReport:
-    """The verdicts on the replayed runs, one per provider, the verdict on the most calls first.
+    """The verdicts on the replayed runs, one per provider. The provider with most calls is first.
 
     `runs` and `calls` count the replayed runs and calls.
     """
@@ -58,10 +58,11 @@ class ReplayReport:
 def replay(
     recorded_runs: Sequence[RecordedRun], max_calls: int, workers: int | None
 ) -> ReplayReport:
-    """Replay the newest runs that have tool results, up to `max_calls` calls, with a progress bar.
+    """Replay the newest runs, up to `max_calls` calls, with a progress bar, and return the report.
 
-    The run that would exceed the limit is cut after its first calls. Each provider gets a verdict
-    of its own, because the providers bill by different rules.
+    Only runs with several calls and a tool result are replayed, and only runs whose prompts had the
+    full history. The run that would exceed the limit is cut after its first calls. Each provider
+    gets a verdict of its own, because the providers bill by different rules.
     """
     full_runs = [run for run in recorded_runs if not is_sent_shortened(run)]
     replayable_runs = _replayable(full_runs)
@@ -94,7 +95,7 @@ def _replayable(recorded_runs: Iterable[RecordedRun]) -> list[Run]:
 
 
 def _first_runs(runs: Sequence[Run], max_calls: int) -> list[Run]:
-    """Return the first runs, with at most `max_calls` calls in all. The last one may be cut."""
+    """Return the first runs, with at most `max_calls` calls in all. The last run may be cut."""
     selected: list[Run] = []
     remaining_calls = max_calls
     for run in runs:
@@ -122,10 +123,10 @@ def _call_count(runs: Iterable[Run]) -> int:
 def is_sent_shortened(run: RecordedRun) -> bool:
     """Return whether the last call's prompt was clearly smaller than the recorded history.
 
-    `wrap` and some agents shorten prompts. A replay of the full history of such a run would have
-    calls that were never made.
+    `wrap` and some agents send shortened prompts. Such a run is not replayed, because its calls
+    were never made with the full history.
     """
-    # A usage may be the sum of several calls; then no prompt's size is known.
+    # If the last usage is the sum of several calls, no prompt's size is known.
     if not run.usage or run.usage[-1].calls != 1:
         return False
     answers = [
@@ -149,7 +150,8 @@ def _characters(message: Json) -> int:
 def _compactions(
     recorded_runs: Sequence[RecordedRun], workers: int | None
 ) -> CompactionScore | None:
-    """Return what the agents' own compactions lost; None if no session was compacted."""
+    """Measure the agents' own compactions, and return the score; None if there were none."""
+    # Measure only the sessions that have a compaction, with all their runs.
     compacted_sessions = {(run.source, run.task) for run in recorded_runs if run.continues}
     runs = [
         run
@@ -167,9 +169,10 @@ def run_of(recorded_run: RecordedRun) -> Run | None:
     except ContextRenderError:
         return None
     has_all_times = all(recorded_run.times)
-    # Clocks may disagree: raise each time to the latest time before it.
+    # The times must not decrease, but clocks may disagree. Raise each to the latest before it.
     times = list(accumulate(recorded_run.times, max)) if has_all_times else []
-    # Without a readable summary, the compaction cannot be measured: the run continues no other one.
+    # A compaction without a readable summary cannot be measured. Hide it: then the run continues
+    # no other run.
     continues = "" if recorded_run.hides_summary else recorded_run.continues
     return Run(
         recorded_run.id,

@@ -137,13 +137,17 @@ class AuditReport:
 
 
 def _compaction_losses(score: CompactionScore) -> list[str]:
-    """Return sentences on the steps that used results from before a compaction."""
+    """Return sentences on what the measured steps, which used earlier results, still had of them.
+
+    They are about the agent's summary, what the agent read again, and ContextRender's prompts.
+    """
     prices = Prices.of()
     dollars = sum(
         price.uncached * tokens
         for model, tokens in score.read_tokens.items()
         if (price := prices.of_model(model)) is not None
     )
+    # Models without a price are left out. Without any price, no cost is written.
     cost = f" (${dollars:,.2f} at the price of uncached input)" if dollars else ""
     shares = ", ".join(
         f"{percent(score.share(name) or 0)} {budget_phrase(name)}" for name in score.budgets
@@ -180,7 +184,7 @@ def as_json(audit: AuditReport) -> dict[str, Any]:
         "read": dict(audit.audit_input.counts),
         "unreadable": audit.audit_input.unreadable,
         "bills": [asdict(cost) for cost in audit.model_costs],
-        # By cause, the share of the cost that was for writing a lost cache again.
+        # The share of the cost for writing a lost cache again, by the cause of the loss.
         "pauses": audit.cache_rewrites.shares,
         # `ReplayReport` describes the counts.
         "replayed": {
@@ -201,7 +205,7 @@ def as_json(audit: AuditReport) -> dict[str, Any]:
 
 
 def as_page(audit: AuditReport) -> str:
-    """Return an HTML page that opens offline and runs no script."""
+    """Return the audit as an HTML page, which opens offline and runs no script."""
     rewrite_shares = {CAUSES[cause]: share for cause, share in audit.cache_rewrites.shares.items()}
     score = audit.replay_report.compactions or CompactionScore()
     step_shares = {label: score.share(name) for label, name in score.rows.items()}
@@ -223,7 +227,7 @@ def as_page(audit: AuditReport) -> str:
 
 
 def _bars(caption: str, shares: Mapping[str, float | None]) -> str:
-    """Return an HTML table with a bar for each share; empty if all are zero or unknown."""
+    """Return an HTML table with a bar for each share; an empty text if all are 0 or unknown."""
     if not any(shares.values()):
         return ""
     bars = "".join(

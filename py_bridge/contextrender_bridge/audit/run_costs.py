@@ -51,6 +51,7 @@ def costs_by_model(runs: Iterable[RecordedRun]) -> list[ModelCost]:
 
 
 def _cost_of_model(model: str, usage: Usage, prices: Prices) -> ModelCost:
+    """Return the tokens and the cost of the summed usage of a model's calls."""
     price = prices.of_model(model)
     dollars = price.of(usage) if price else None
     cache_write = usage.cache_write + usage.cache_write_1h
@@ -86,10 +87,11 @@ class CacheRewrites:
 
 
 def cache_rewrites_of(runs: Iterable[RecordedRun]) -> CacheRewrites:
-    """Return the cost of all calls, and the cost of writing lost caches again.
+    """Return the cost of all calls, and the part of it for writing lost caches again.
 
-    The rewritten tokens have a proportional share of the cost of all tokens that their call did not
-    read from the cache. Calls without a known price are ignored.
+    A call pays for its unread tokens: the prompt tokens that it did not read from the cache. Some
+    of them had been cached before. They have a proportional share of the unread tokens' cost. Calls
+    without a known price are ignored.
     """
     prices, rewrites = Prices.of(), CacheRewrites()
     for run in runs:
@@ -106,17 +108,18 @@ def cache_rewrites_of(runs: Iterable[RecordedRun]) -> CacheRewrites:
 
 
 def _calls_with_cause(run: RecordedRun) -> Iterator[tuple[str, int, Usage]]:
-    """Yield for each call a cause, the tokens that may have been cached before, and the usage.
+    """Yield a cause, a number of rewritten tokens, and the usage of each call.
 
-    The cause is one of `CAUSES`: an event before the call by which a cache may be lost. It is empty
-    if there was no such event. The tokens are those that the call did not read from the cache,
-    although the previous prompt may have had them. The whole first prompt may have been cached by
-    the run that this run continues.
+    The cause is an event just before the call by which a cache may be lost, one of `CAUSES`. It is
+    empty if there was no such event. The rewritten tokens are those that the previous prompt may
+    have put into the cache, but this call did not read from there. The first prompt of a run may
+    have been cached as a whole, by the run that this run continues.
     """
     previous: Usage | None = None
     previous_time = 0.0
     for number, usage in enumerate(run.usage):
         time = run.billed_at.get(number, 0.0)
+        # At most the shorter of the two prompts can be their common beginning.
         cacheable_tokens = min(previous.prompt, usage.prompt) if previous else usage.prompt
         cause = ""
         if previous is None and run.continues:

@@ -44,14 +44,15 @@ class RecordedRun:
     """The indexes in `usage` of the first calls after the agent resumed the session."""
 
     def add(self, dialect: str, item: Json, time: float = 0.0) -> None:
-        """Append the messages in one item of a request.
+        """Append one item of a request, converted to chat messages, with its time.
 
         `dialect` is the item's format: "chat", "responses" or "messages".
         """
         field_name = "input" if dialect == "responses" else "messages"
         for message in DIALECTS[dialect].read({field_name: [item]}).messages:
             previous = self.messages[-1] if self.messages else {"role": ""}
-            # The Responses API has the text and the calls of one answer as separate items.
+            # In the Responses API, the text and each call of one answer are separate items. Join
+            # them to one message.
             if dialect == "responses" and previous["role"] == message["role"] == "assistant":
                 _join(previous, message)
             else:
@@ -59,7 +60,10 @@ class RecordedRun:
                 self.times.append(time)
 
     def next_after_compaction(self) -> RecordedRun:
-        """Return an empty run of the same session that continues this one after a compaction."""
+        """Return an empty run that continues this one after a compaction.
+
+        It is of the same session. The number at the end of its id is one higher.
+        """
         session, _, part = self.id.rpartition("#")
         return RecordedRun(f"{session}#{int(part) + 1}", self.source, self.task, continues=self.id)
 
@@ -109,7 +113,7 @@ def items(value: object) -> Sequence[Any]:
 
 
 def count_of(value: object) -> int:
-    """Return a number or a numeric text as a count; 0 if it is neither."""
+    """Return a number or a numeric text as a whole number of at least 0; 0 for other values."""
     try:
         return max(int(float(value)), 0) if isinstance(value, (int, float, str)) else 0
     except (ValueError, OverflowError):
@@ -117,7 +121,10 @@ def count_of(value: object) -> int:
 
 
 def counts_of(*values: object) -> list[int] | None:
-    """Return counts of tokens, with 0 for a value of None; or None if a value is no count."""
+    """Return the values as counts of tokens. A value of None is 0.
+
+    Return None if one of the values is not a count.
+    """
     counts: list[int] = []
     for value in values:
         count = 0 if value is None else token_count(value)

@@ -27,7 +27,10 @@ SOURCE = "OpenTelemetry"
 
 
 def spans_in(value: Json) -> Iterator[Json]:
-    """Yield the spans of model calls in OTLP JSON or in a single span. Attributes become a dict."""
+    """Yield the spans of model calls in a JSON object: a document of OTLP, or one span.
+
+    Their attributes are converted to a dict.
+    """
     for resource in items(value.get("resourceSpans")):
         for scope in items(mapping(resource).get("scopeSpans")):
             for span in items(mapping(scope).get("spans")):
@@ -37,20 +40,21 @@ def spans_in(value: Json) -> Iterator[Json]:
 
 
 class Traces:
-    """Collects spans into runs."""
+    """Collects spans of model calls, and makes a run of each conversation."""
 
     def __init__(self, name: str) -> None:
+        """Start without spans. `name` is the file's name, for spans without a trace."""
         self._name = name
         self._calls: dict[str, list[Json]] = {}
 
     def add(self, span: Json) -> None:
-        """Add the span of one model call."""
+        """Add the span of one model call to the calls of its conversation or trace."""
         attributes = span["attributes"]
         key = attributes.get("gen_ai.conversation.id") or _id(span, "trace")
         self._calls.setdefault(str(key or self._name), []).append(span)
 
     def add_runs(self, audit_input: AuditInput) -> None:
-        """Add a run for each conversation."""
+        """Add a run for each conversation, with its longest history and the usage of its calls."""
         for key, calls in self._calls.items():
             calls.sort(key=_time)
             longest_call = max(calls, key=lambda call: len(_messages(call, "input")))
@@ -65,7 +69,7 @@ class Traces:
 
 
 def _span(span: Json) -> Iterator[Json]:
-    """Yield the span, with its attributes as a dict, if it is of a model call."""
+    """Yield the span, with its attributes as a dict, or nothing if it is not of a model call."""
     attributes = span.get("attributes")
     values = dict(mapping(attributes))
     if isinstance(attributes, list):  # OTLP, as in [{"key": NAME, "value": {"intValue": 5}}]
@@ -79,14 +83,17 @@ def _span(span: Json) -> Iterator[Json]:
 def _id(span: Json, kind: str) -> str:
     """Return a span's id of a kind, "trace" or "span"; empty if it has none.
 
-    OTLP JSON has the id in the span, the SDK's JSON has it in the span's context.
+    It is in the span in OTLP JSON, and in the span's `context` in the JSON of the SDK.
     """
     context_id = mapping(span.get("context")).get(f"{kind}_id")
     return str(span.get(f"{kind}Id") or span.get(f"{kind}_id") or context_id or "")
 
 
 def _messages(span: Json, kind: str) -> list[Any]:
-    """Return a span's `input` or `output` messages, which may be a list or its JSON text."""
+    """Return a span's messages of a kind, "input" or "output"; an empty list if it has none.
+
+    The span has them as a list or as JSON text.
+    """
     value = span["attributes"].get(f"gen_ai.{kind}.messages")
     if isinstance(value, str):
         try:
@@ -97,7 +104,7 @@ def _messages(span: Json, kind: str) -> list[Any]:
 
 
 def _as_chat(message: Any) -> Iterator[Json]:
-    """Yield a GenAI message as chat messages; each tool result becomes its own message."""
+    """Yield the chat messages of one GenAI message: one for each tool result, one for the rest."""
     fields = mapping(message)
     texts, calls = [], []
     for part in map(mapping, items(fields.get("parts"))):
@@ -114,10 +121,11 @@ def _as_chat(message: Any) -> Iterator[Json]:
 
 
 def _usage(span: Json) -> Usage:
-    """Return a call's usage. Its attribute `input_tokens` includes the cached tokens."""
+    """Return a call's usage. The cached tokens are subtracted from the span's `input_tokens`."""
     attributes = span["attributes"]
 
     def count(name: str) -> int:
+        """Return the number in a usage attribute; 0 if it is missing or no number."""
         value = attributes.get(f"gen_ai.usage.{name}")
         return int(value) if isinstance(value, int) or str(value or "").isdecimal() else 0
 

@@ -32,10 +32,10 @@ def read_transcripts(paths: Iterable[Path], limit: int | None = None) -> list[Ru
 
 
 def _has_runs(path: Path) -> bool:
-    """Return whether a file, or the first file of runs in a folder, has runs.
+    """Return whether a file is a file of runs (`evaluation.runs`), judging by its first line.
 
-    Only the first line is read. If it is not JSON, return True, so that reading the runs raises an
-    error that names the line.
+    Of a folder, judge the first file whose name may be a file of runs. If the line is not JSON,
+    return True, so that reading the runs raises an error that names the line.
     """
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES))
@@ -51,7 +51,10 @@ def _has_runs(path: Path) -> bool:
 
 
 def _read_sessions(path: Path) -> list[Run]:
-    """Return the runs of agents' sessions, request logs and the like."""
+    """Return the runs in agents' sessions, request logs and other files that `audit` reads.
+
+    Raise CommandError if there are none.
+    """
     audit_input = AuditInput()
     read_files(path, audit_input)
     audit_input.settle()
