@@ -26,8 +26,9 @@ _RANDOM = re.compile(r"(?=[a-z0-9]*[a-z][0-9])(?=[a-z0-9]*[0-9][a-z])[a-z0-9]{12
 class BranchInfo:
     """A branch of a session: the first `fork_messages` messages of `parent`, then its own messages.
 
-    `messages` and `events` are the branch's counts, with those before the fork. `digest` is the
-    digest after its last message, `first_digest` the digest after its first own message.
+    `messages` and `events` count all messages and events of the branch, also those before the fork.
+    `digest` is the digest of all its messages. `first_digest` is the digest of the messages up to
+    its first own message.
     """
 
     number: int
@@ -41,7 +42,7 @@ class BranchInfo:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Self:
-        """Return the branch of a mapping that has at least these fields."""
+        """Return the branch whose fields are in the mapping. The mapping may have other entries."""
         return cls(**{field.name: fields[field.name] for field in dataclass_fields(cls)})
 
     @classmethod
@@ -82,25 +83,27 @@ def match_branch(
     digests: Sequence[str],
     history_of: Callable[[int], History],
 ) -> BranchMatch:
-    """Return the recorded branch that has the most of a transcript's first messages.
+    """Return the recorded branch that shares the most first messages with a caller's transcript.
 
     The caller sends the messages from position `offset` on. `digests` has the transcript's digest
     after each of these messages, and `prefix` is its digest before the first one. `head` is the
     branch that was used last. `history_of` reads a branch's history. If no branch has the messages
-    before `offset`, raise HistoryDiverged, which has the number of recorded messages.
+    before `offset`, raise HistoryDiverged with the number of recorded messages.
     """
     branch, matched = ROOT, 0
     if offset:
+        # The messages before `offset` were not sent, so their digest must be recorded.
         prefix_branch = _branch_with_prefix(branches, head, offset, prefix, history_of)
         branch, matched = _oldest_ancestor_with(branches, prefix_branch, offset), offset
-    # A branch differs from its parent from its first own message on. If the transcript has this
-    # message of several branches, the one with the latest fork matches most.
+    # A branch differs from its parent from its first own message on. If the transcript has the
+    # first own messages of several branches, the branch with the latest fork matches most.
     for info in branches:
         matched_to_first_own = info.fork_messages + 1
         if matched_to_first_own > matched and _has_first_own_message(digests, offset, info):
             branch, matched = info.number, matched_to_first_own
     if branch == ROOT:
         return BranchMatch(ROOT, 0)
+    # Count how many further messages of the branch are equal to those of the transcript.
     recorded_digests = history_of(branch).digests[matched:]
     sent_digests = digests[matched - offset :]
     return BranchMatch(branch, matched + _count_equal_first(recorded_digests, sent_digests))
@@ -117,17 +120,17 @@ def _oldest_ancestor_with(branches: Sequence[BranchInfo], branch: int, messages:
 
 
 def _has_first_own_message(digests: Sequence[str], offset: int, branch: BranchInfo) -> bool:
-    """Return whether a transcript begins with a branch's messages up to its first own one.
+    """Return whether a transcript begins with a branch's messages up to the branch's own first one.
 
-    `digests` are those of the transcript after each message from position `offset` on. A digest is
-    that of all messages so far, so equal digests mean that all these messages are equal.
+    `digests` has the transcript's digest after each message from position `offset` on. A digest
+    covers all messages so far, so equal digests mean that all these messages are equal.
     """
     index = branch.fork_messages - offset
     return 0 <= index < len(digests) and digests[index] == branch.first_digest
 
 
 def _count_equal_first(recorded_digests: Sequence[str], sent_digests: Sequence[str]) -> int:
-    """Return how many of their first digests both sequences share."""
+    """Return the number of digests that are equal in both sequences before the first difference."""
     equal_count = 0
     for recorded_digest, sent_digest in zip(recorded_digests, sent_digests, strict=False):
         if recorded_digest != sent_digest:
@@ -139,10 +142,10 @@ def _count_equal_first(recorded_digests: Sequence[str], sent_digests: Sequence[s
 def is_same_conversation(
     history: History, matched: int, messages: Sequence[Mapping[str, Any]]
 ) -> bool:
-    """Return whether a history and a recorded one are certain to be the same conversation.
+    """Return whether a caller's history is certain to continue a recorded conversation.
 
-    They are if both have a call with the same random id. `history` is the recorded one. The other
-    history has the same first `matched` messages, and then `messages`.
+    It is if both have a call with the same random id. `history` is the recorded conversation. The
+    caller's history begins with the same `matched` messages, and goes on with `messages`.
     """
     later_ids = {str(message.get("tool_call_id")) for message in messages}
     results, first_time = history.results, next(iter(history.times), 0.0)
@@ -150,7 +153,8 @@ def is_same_conversation(
         call_message = results.call_message[number]
         is_in_both = results.message[number] < matched
         if is_in_both:
-            # An application may send calls as examples in the first request of each conversation.
+            # A call in the first request proves nothing, because an application may send the same
+            # example calls at the beginning of every conversation.
             is_shared = call_message != NO_CALL and history.times[call_message] > first_time
         else:
             is_shared = id in later_ids
@@ -160,7 +164,7 @@ def is_same_conversation(
 
 
 def _is_random(id: str, tool: str) -> bool:
-    """Return whether a call's id has a random part that is not a part of the tool's name."""
+    """Return whether a call's id has a random part. A part of the tool's name is not random."""
     return any(part[0] not in tool for part in _RANDOM.finditer(id))
 
 
@@ -176,9 +180,9 @@ def shared_events(branches: Sequence[BranchInfo], branch: int, other: int) -> in
 
 
 def _events_shared_with_ancestors(branches: Sequence[BranchInfo], branch: int) -> dict[int, int]:
-    """Return how many first events a branch shares with each of its ancestors, by their numbers.
+    """Map the number of each ancestor of a branch to the number of first events that both share.
 
-    The first entry is the branch itself, then its parent and so on.
+    The branch itself is the first key, then its parent and so on.
     """
     shared: dict[int, int] = {}
     event_count, ancestor = branches[branch].events, branch

@@ -33,10 +33,11 @@ def append_stored(
     embed_model: str,
     stored_uses: StoredUses | None = None,
 ) -> None:
-    """Append stored events to a history. `rows` has the fields of their nodes, in order.
+    """Append stored messages to a history. `rows` has the fields of their events' nodes, in order.
 
-    Their reuse is read from `stored_uses`. If that is None, the reuse is traced again. Vectors of
-    another model than `embed_model` are left out, and computed again when they are needed.
+    The uses of results are read from `stored_uses`. If it is None, they are traced again from the
+    texts. Stored vectors of another model than `embed_model` are left out; they are computed again
+    when they are needed.
     """
     history.vectors.use_model(embed_model)
     for message_rows in _by_message(rows):
@@ -67,9 +68,10 @@ def _events_of(message_rows: Sequence[Fields]) -> list[TranscriptEvent]:
 def _add_stored_uses(
     history: History, first_event: int, events: Sequence[TranscriptEvent], stored_uses: StoredUses
 ) -> None:
-    """Add the values of a message's result to the reuse index, or the stored uses of its events.
+    """Add a message to the history's reuse index, with the stored uses instead of traced ones.
 
-    The events are numbered from `first_event`.
+    Add the values of its result, if it has one, and the uses by its texts and calls. Its events are
+    numbered from `first_event`.
     """
     for number, event in enumerate(events, first_event):
         if event.kind == "result":
@@ -93,7 +95,10 @@ def stored_messages(rows: Iterable[Fields]) -> tuple[list[Json], list[float]]:
 
 
 def kind_of(fields: Fields) -> str:
-    """Return the kind of an event: "result", "call", or the role of a message."""
+    """Return the kind of an event: "result", "call", or for a message's text the message's role.
+
+    Only the nodes of results have a field `embedding`, and only those of texts a `role`.
+    """
     return "result" if "embedding" in fields else fields.get("role", "call")
 
 
@@ -126,9 +131,9 @@ def _message(events: list[TranscriptEvent]) -> Json:
 
 
 def readable_part(rows: Sequence[Fields | None], first: int) -> list[Fields]:
-    """Return the rows before the first one that is missing or does not have an event's fields.
+    """Return the rows before the first row that is missing or lacks a field of an event.
 
-    The first row is that of the event with number `first`.
+    The first row belongs to the event with number `first`.
     """
     events: list[Fields] = []
     for number, fields in enumerate(rows, first):
@@ -141,7 +146,7 @@ def readable_part(rows: Sequence[Fields | None], first: int) -> list[Fields]:
 def intact_part(rows: Sequence[Fields | None], first: int, before: str) -> list[Fields]:
     """Return the rows before the first message that is incomplete or does not match its digest.
 
-    The first row is that of the event with number `first`. `before` is the digest of the transcript
+    The first row belongs to the event with number `first`. `before` is the digest of the transcript
     before this event.
     """
     intact: list[Fields] = []
@@ -154,7 +159,7 @@ def intact_part(rows: Sequence[Fields | None], first: int, before: str) -> list[
 
 
 def is_event(fields: Fields, number: int) -> bool:
-    """Return whether the fields are those of the event with that number."""
+    """Return whether `fields` has the number and the types of fields of the event `number`."""
     return (
         fields.get("number") == number
         and isinstance(fields.get("position"), int)

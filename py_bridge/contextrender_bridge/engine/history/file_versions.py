@@ -83,7 +83,7 @@ class FileVersions:
         # Paths may be relative or absolute, so files are looked up by the base name of their path:
         self._edits_by_name: defaultdict[str, list[FileEdit]] = defaultdict(list)
         self._results: dict[str, list[int]] = {}  # in order
-        self._newest: defaultdict[str, list[int]] = defaultdict(list)  # the not superseded ones
+        self._newest: defaultdict[str, list[int]] = defaultdict(list)  # results not superseded yet
 
         self._failed: set[Call] = set()  # calls whose result reports a failure
         self._open_calls: dict[Call, tuple[str, ...]] = {}
@@ -112,9 +112,10 @@ class FileVersions:
             self._line_bytes += sum(80 + len(line) for line in (*edit.removed, *edit.added))
 
     def add_result(self, result: int, call: Call, text: str) -> None:
-        """Add a result of a call; `text` is the result's text.
+        """Add a call's result, and record the earlier results that it supersedes.
 
-        If the text reports a failure, the call edited no file, and its result supersedes no result.
+        It supersedes the results that show a file which the call read, edited or wrote. If `text`
+        reports a failure, the call edited no file, and its result supersedes nothing.
         """
         path, *edited_paths = self._open_calls.pop(call, ("",))
         has_failed = _FAILURE.match(text) is not None
@@ -150,8 +151,8 @@ class FileVersions:
     def edits_after(self, result: int, position: int, stop: int) -> list[FileEdit]:
         """Return the edits of a result's file in the messages after `position`, up to `stop`.
 
-        `position` is that of the message with the result's call. If the result's path is not known,
-        return the edits of all files.
+        `position` is the position of the message with the result's call. If the path of the
+        result's file is not known, return the edits of all files. Leave out edits that failed.
         """
         path = self._paths.get(result)
         edits = self._edits if path is None else self._edits_by_name.get(_base_name(path), [])
@@ -184,6 +185,7 @@ class FileVersions:
 
 
 def _position_of(edit: FileEdit) -> int:
+    """Return the position of an edit's message, by which edits are searched."""
     return edit.position
 
 
@@ -191,12 +193,13 @@ def replaced_ranges(text: str, edits: list[FileEdit], *, is_file: bool) -> list[
     """Return the character ranges of the lines in an older text that the edits have replaced.
 
     The edits are in order, and so are the ranges. `is_file` is true if the text is certain to show
-    the edited file. Otherwise an edit that wrote a whole file replaces no line of the text.
+    the edited file. Otherwise ignore that an edit wrote a whole file, because the text may show
+    lines of other files.
     """
     removed: set[str] = set()  # lines that an edit removed and that no later edit added again
     current_lines: frozenset[str] | None = None  # the file's lines, once an edit wrote all of it
     for edit in edits:
-        if edit.is_whole and is_file:
+        if edit.is_whole and is_file:  # all earlier lines are replaced, unless `added` has them
             current_lines, removed = edit.added, set()
         removed |= edit.removed
         removed -= edit.added
@@ -255,11 +258,12 @@ def is_same_path(path: str, other: str) -> bool:
 
 
 def _base_name(path: str) -> str:
+    """Return the part of a path after its last slash."""
     return path.rpartition("/")[2]
 
 
 def _fields(arguments: str) -> Mapping[str, Any]:
-    """Return the arguments by name; empty if they are no JSON object."""
+    """Return the arguments by name, or an empty mapping if `arguments` is no JSON object."""
     if not arguments.lstrip().startswith("{"):
         return {}
     try:
@@ -270,7 +274,7 @@ def _fields(arguments: str) -> Mapping[str, Any]:
 
 
 def _first_text(fields: Mapping[str, Any], names: tuple[str, ...]) -> str:
-    """Return the first of these fields that is a text; empty if none is."""
+    """Return the value of the first of these fields that is a text, or "" if none is."""
     return next((fields[name] for name in names if isinstance(fields.get(name), str)), "")
 
 
@@ -280,6 +284,7 @@ def _edits(call: Call, path: str, fields: Mapping[str, Any], arguments: str) -> 
     `path` is the file that the call names, or empty. `fields` are the arguments by name. If
     `arguments` is no JSON object, `fields` is empty, and `arguments` may be a patch.
     """
+    # Any argument may be a patch.
     for text in _texts_outside_files(fields) if fields else [arguments]:
         if _PATCH_START.search(text):
             yield from _patch_edits(call, path, text)
@@ -322,8 +327,9 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _patch_edits(call: Call, path: str, patch: str) -> Iterator[FileEdit]:
-    """Yield the edit of each file in a patch. If the patch names no file, it is of `path`."""
-    removed: defaultdict[str, set[str]] = defaultdict(set)  # lines by the file's path
+    """Yield the edit of each file in a patch. Lines before the first file's name are of `path`."""
+    # Collect the removed and added lines by the file's path. `path` is the current file.
+    removed: defaultdict[str, set[str]] = defaultdict(set)
     added: defaultdict[str, set[str]] = defaultdict(set)
     for line in patch.splitlines():
         if match := _PATCH_FILE.match(line):

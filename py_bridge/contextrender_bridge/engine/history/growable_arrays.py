@@ -11,13 +11,14 @@ _FIRST_SIZE = 64
 class GrowableArray:
     """A one-dimensional array of numbers that grows at its end.
 
-    Its memory doubles when it is full. `values` is a view of the numbers: an append may move them
-    in memory, so read `values` again after it.
+    Its memory doubles when it is full. `values` is a view of the numbers. An append may move the
+    numbers in memory, so read `values` again after each append.
     """
 
     __slots__ = ("_array", "values")
 
     def __init__(self, dtype: DTypeLike = np.int64) -> None:
+        """Start an empty array of this type."""
         self._array: NDArray[Any] = np.zeros(_FIRST_SIZE, dtype)
         self.values = self._array[:0]
 
@@ -30,7 +31,10 @@ class GrowableArray:
         return self._array.nbytes
 
     def first(self, count: int) -> "GrowableArray":
-        """Return an array of the first `count` numbers. It shares their memory until it grows."""
+        """Return an array of the first `count` numbers, which shares their memory with this one.
+
+        If a number is appended to the returned array, it gets memory of its own.
+        """
         head = GrowableArray.__new__(GrowableArray)
         head._array = head.values = self.values[:count]
         return head
@@ -99,12 +103,12 @@ class VectorTable:
 
     @property
     def nbytes(self) -> int:
-        """The memory of the matrix, in bytes."""
+        """The memory of the table, in bytes."""
         return self._rows.nbytes + self._present.nbytes
 
     @property
     def count(self) -> int:
-        """The number of rows that are present."""
+        """The number of results that have a vector."""
         return int(self._present.sum())
 
     def use_model(self, model: str) -> None:
@@ -117,9 +121,9 @@ class VectorTable:
             self._present = np.zeros(0, np.bool_)
 
     def put(self, result: int, vector: Vectors) -> None:
-        """Store the unit vector of a result, shape (d,).
+        """Set the unit vector of a result, shape (d,).
 
-        If the stored vectors have another dimension, drop them.
+        If the vectors in the table have another dimension, drop them first.
         """
         if self._rows.shape[1] != len(vector):
             self._rows = np.zeros((len(self._rows), len(vector)), np.float32)
@@ -137,7 +141,7 @@ class VectorTable:
         self._present[result] = True
 
     def encoded_unsaved(self) -> dict[int, bytes]:
-        """Return the encoded rows that are not stored yet, by result number."""
+        """Return the encoded vectors that are not in the store yet, by result number."""
         return {result: encode_vector(self._rows[result]) for result in sorted(self.unsaved)}
 
     def first(self, count: int) -> Self:
@@ -150,9 +154,10 @@ class VectorTable:
         return copied
 
     def missing_vectors(self, count: int) -> list[int]:
-        """Return the numbers of those of the first `count` results that have no vector yet."""
+        """Return which of the first `count` results have no vector yet."""
         present = self._present[:count]
         absent: list[int] = np.flatnonzero(~present).tolist()
+        # The table may have fewer rows than there are results.
         return [*absent, *range(len(present), count)]
 
     def matrix(self, count: int) -> Vectors:

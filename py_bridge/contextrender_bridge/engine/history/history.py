@@ -34,7 +34,7 @@ MAX_SELECTIONS: Final = 3
 
 @dataclass(slots=True)
 class _OpenCall:
-    """A tool call without a result so far. `hash` is the hash of the call's name and arguments."""
+    """A tool call that has no result yet. `hash` is the hash of the call's name and arguments."""
 
     message: int
     event: int
@@ -47,7 +47,7 @@ class _OpenCall:
 class AppendedMessage:
     """A message that was appended to a history.
 
-    Its events are numbered from `first_event`. `digest` is that of all messages up to this one.
+    Its events are numbered from `first_event`. `digest` covers all messages up to this one.
     """
 
     position: int
@@ -61,9 +61,9 @@ class ResultArrays:
     """The tool results. Every array has one entry for each result.
 
     `message` is the position of the result's message, `event` the number of the result's event.
-    `call_message` and `call_event` are the same of the result's call, or NO_CALL if it has no call.
-    `call_id` and `turn` are the call's id and turn. `tokens` and `call_tokens` are the sizes of the
-    result and of the call.
+    `call_message` and `call_event` are the position and event number of the call that returned the
+    result, or NO_CALL if there is no such call. `call_id` and `turn` are the call's id and turn.
+    `tokens` and `call_tokens` are the sizes of the result and of the call.
     """
 
     message: array[int] = field(default_factory=lambda: array("l"))
@@ -147,7 +147,10 @@ class History:
         return fixed + self.text_bytes + indexes + selections
 
     def tracking_of(self, messages: int, originals: Originals, counter: TokenCounter) -> Tracking:
-        """Return the tracking of the first `messages` messages."""
+        """Return the tracking of at least the first `messages` messages, and read those it lacks.
+
+        A replay gets a tracking of exactly these messages. `originals` reads messages.
+        """
         if self.replay_tracking is not None:
             return self.replay_tracking.at(self, messages, originals, counter)
         if self.tracking is None:
@@ -156,10 +159,9 @@ class History:
         return self.tracking
 
     def remember(self, policy: str, selection: "Selection") -> None:
-        """Keep the selection of a call.
+        """Keep the selection of a call in memory, and drop all but the last `MAX_SELECTIONS`.
 
-        The selections of the calls before it are kept, too, because a caller may repeat these
-        calls. Only the last `MAX_SELECTIONS` are kept.
+        More than one is kept, because a caller may repeat an earlier call.
         """
         self.selections[selection.messages] = (policy, selection)
         for messages in sorted(self.selections)[:-MAX_SELECTIONS]:
@@ -168,7 +170,8 @@ class History:
     def count_uses(self) -> int:
         """Return the number of results that answers used. A result counts once per answer."""
         first_events = self.first_events
-        # `bisect_right` returns the same number for all operations of one message.
+        # An operation is a text or call of an answer. `bisect_right` returns one and the same
+        # number for all operations of an answer, so the number stands for the answer.
         answers_and_results = {
             (bisect_right(first_events, use.operation), use.result) for use in self.reuse.uses
         }
@@ -216,7 +219,7 @@ class History:
         return self.calls_of((result,))[0]
 
     def calls_of(self, results: Iterable[int]) -> list[tuple[int, int]]:
-        """Return for each of these results what `call_of` returns."""
+        """Return, for each result, its call's message position and number (see `call_of`)."""
         events, messages = self.results.call_event, self.results.call_message
         calls = ((events[result], messages[result]) for result in results)
         return [
@@ -255,7 +258,7 @@ class History:
         """
         head = events[0]  # the message's text or result; its calls follow
         position = len(self.roles)
-        self._count_role(head.role, position)
+        self._count_role(head.role, position)  # if it is an answer, `assistants` counts it now
         # User and system messages belong to the next turn, an answer to its own turn.
         turn = self.turn if head.role in ("user", "system") else self.assistants
         self.roles.append(head.role)
@@ -265,6 +268,7 @@ class History:
         self.times.append(time)
         if message is not None:
             self.text_bytes += sum(len(event.text) for event in events)
+        # Add the calls and the result, which are in other arrays.
         self._add_calls(events, position, turn)
         if head.kind == "result":
             turn = self._append_result(head, position)  # the turn of its call
@@ -293,7 +297,10 @@ class History:
             self.leading_system += 1
 
     def _add_calls(self, events: Sequence[TranscriptEvent], position: int, turn: int) -> None:
-        """Add a message's calls as open. Record the earlier results whose calls they repeat."""
+        """Add a message's calls to the open calls, which wait for their results.
+
+        Also record the earlier results whose calls are repeated word for word.
+        """
         results_called_again: set[int] = set()
         for number, event in enumerate(events, self.events):
             if event.kind == "call":
@@ -317,8 +324,8 @@ class History:
     ) -> list[AppendedMessage]:
         """Append the next checked messages without tracing reuse. Return them with their events.
 
-        `digests` are the transcript's cumulative digests. `times` are when the messages arrived, in
-        seconds since 1970.
+        `digests` has, for each message, the digest of all messages up to it. `times` has the time
+        when each message arrived, in seconds since 1970.
         """
         appended: list[AppendedMessage] = []
         for message, digest, time in zip(messages, digests, times, strict=True):
@@ -329,9 +336,10 @@ class History:
         return appended
 
     def trace(self, first_event: int, events: Sequence[TranscriptEvent]) -> None:
-        """Record the values of a message's result, or the results that its text and calls use.
+        """Trace the reuse of a message that was appended.
 
-        The message's events are numbered from `first_event`.
+        If it is a result, add the values of the result to the index. If it is an answer, record
+        which earlier results its text and calls use. Its events are numbered from `first_event`.
         """
         for number, event in enumerate(events, first_event):
             if event.kind == "result":
@@ -342,9 +350,10 @@ class History:
     def extend(
         self, messages: Sequence[Json], counter: TokenCounter, times: Sequence[float] = ()
     ) -> None:
-        """Append checked messages that are not stored in a graph, and trace their reuse.
+        """Append checked messages and trace their reuse, without storing them.
 
-        `times` are when the messages arrived, in seconds since 1970; empty if that is not known.
+        `times` has the time when each message arrived, in seconds since 1970. It is empty if the
+        times are not known.
         """
         digests = digests_after(self.digest, messages)
         times = times or [0.0] * len(messages)
@@ -370,9 +379,13 @@ class History:
         self.text_bytes = 0
 
     def _append_result(self, event: TranscriptEvent, position: int) -> int:
-        """Append a result to `results`, and return the turn that called for it."""
+        """Append a result to `results`, and return the turn of its call.
+
+        If it has no call, return the turn of the latest answer.
+        """
         results = self.results
         self._result_at[position] = len(results)
+        # The result answers one of the open calls, if one has its id.
         call = self._close_call(event.call_id)
         if call:
             self._latest_result[call.hash] = len(results)
@@ -391,10 +404,10 @@ class History:
         return turn
 
     def _close_call(self, call_id: str) -> _OpenCall | None:
-        """Remove the call that a result with this id answers from the open calls, and return it.
+        """Remove an open call with this id, because its result has arrived, and return the call.
 
-        If several open calls have the id, the result answers the first of those in the latest
-        message. Return None if no open call has the id.
+        If several open calls have the id, take those in the latest message, and of these the first.
+        Return None if no open call has the id.
         """
         open_calls = self._open_calls.get(call_id)
         if not open_calls:

@@ -52,14 +52,17 @@ def earlier_history(full_history: History, messages: int) -> History:
     event_count = full_history.events_before(messages)
     result_count = full_history.results_before(messages)
     text_count = bisect_left(full_history.text_messages, messages)
+    # Arrays that only grow: copy their beginning.
     for field in _BY_MESSAGE:
         setattr(earlier, field, getattr(full_history, field)[:messages])
     earlier.text_messages = full_history.text_messages[:text_count]
     for field in ResultArrays.__dataclass_fields__:
         setattr(earlier.results, field, getattr(full_history.results, field)[:result_count])
+    # Indexes that can return an earlier state.
     assert isinstance(full_history.reuse, RememberingReuse)
     earlier.reuse = full_history.reuse.up_to(event_count, result_count)
     earlier.vectors = full_history.vectors.first(result_count)
+    # Counts and positions: compute them again for the first messages.
     earlier.events = event_count
     earlier.assistants = earlier.roles.count("assistant")
     earlier.turn = earlier.assistants + 1
@@ -101,10 +104,10 @@ class RememberingTracking(Tracking):
     def at(
         self, history: "History", messages: int, originals: Originals, counter: TokenCounter
     ) -> Tracking:
-        """Return the tracking of a history's first `messages` messages. Do not add to it.
+        """Return the tracking of exactly the first `messages` messages. Do not add to it.
 
-        The history is the tracked one or an earlier state of it. The returned tracking is valid
-        until the next call of this method.
+        Read messages first that are not tracked yet. `history` is the tracked history or an earlier
+        state of it. The returned tracking is valid until the next call of this method.
         """
         self.catch_up(history, messages, originals, counter)
         if self.message_count == messages:
@@ -114,7 +117,11 @@ class RememberingTracking(Tracking):
     def _earlier_tracking(
         self, history: "History", messages: int, originals: Originals
     ) -> Tracking:
-        """Return the tracking as it was after its first `messages` messages."""
+        """Return the tracking as it was after its first `messages` messages.
+
+        The arrays of the returned tracking share their memory with this one, where they only grow.
+        """
+        # Count what the first messages have, to know how much of each array to take.
         earlier = Tracking()
         earlier.message_count = messages
         result_count = bisect_left(self._result_positions, messages)
@@ -150,14 +157,15 @@ class RememberingTracking(Tracking):
         return earlier
 
     def _uses_before(self, messages: int, result_count: int) -> tuple[GrowableArray, GrowableArray]:
-        """Return `use_counts` and `last_use_turns` as they were after the first `messages`.
+        """Return `use_counts` and `last_use_turns` as of the first `messages` messages.
 
-        They have one entry for each of the first `result_count` results.
+        Both have one entry for each of the first `result_count` results.
         """
         use_count = int(np.searchsorted(self._use_position.values, messages))
         used_results = self._used_result.values[:use_count]
         use_counts = np.bincount(used_results, minlength=result_count)
-        # A result without a use has its own turn. Of several uses, the latest is written last.
+        # A result that was not used has its own turn. Of several uses, the latest is written last,
+        # so it stays.
         last_use_turns = self._result_turn.values[:result_count].copy()
         last_use_turns[used_results] = self._use_turn.values[:use_count]
         return _growable(use_counts), _growable(last_use_turns)
@@ -174,6 +182,7 @@ class RememberingTracking(Tracking):
         self._event_counts.append(self.event_count)
 
     def _add_token_uses(self, ids: Ids) -> None:
+        """Mark the tokens as used. Record which message is the first that used them."""
         unused = ids[~self.is_used.values[ids]]
         super()._add_token_uses(ids)
         self._first_use.values[unused] = self._position

@@ -20,8 +20,8 @@ Ints = NDArray[np.integer[Any]]
 class RememberingReuse(ReuseIndex):
     """An index that can return its earlier states.
 
-    For this, it records the values of all results and all matches, in order. A match is one value
-    of a use, with the result that the use is credited to. Values are stored as numbers.
+    For this, it records the values of each result, and all matches, in order. A match is one value
+    that an operation repeats, with the result that it is credited to. Values are stored as numbers.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class RememberingReuse(ReuseIndex):
         )
 
     def _add_matches(self) -> None:
-        """Append the matches of the uses that were added since the last call of this method."""
+        """Append the matches of the uses that were added since this method ran the last time."""
         for use in self.uses[len(self._use_ends) :]:
             self._matched_values.extend([self._ids[value] for value in use.values])
             self._matched_results.extend([use.result] * len(use.values))
@@ -85,10 +85,11 @@ class EarlierReuse(ReuseIndex):
         matched_results: Ints,
         results: int,
     ) -> None:
-        """Set up an index of the first `results` results. `ids` has the number of each value.
+        """Set up an index of the first `results` results. `ids` maps each value to its number.
 
-        `result_counts` has, for each value, the number of results that contain it. `matched_values`
-        and `matched_results` have the value and the result of each match.
+        `result_counts` has the number of results that contain each value, by the value's number.
+        `matched_values` and `matched_results` have, for each match, the number of the value and the
+        result that the match is credited to.
         """
         super().__init__()
         self.uses, self._ids = uses, ids
@@ -101,7 +102,7 @@ class EarlierReuse(ReuseIndex):
         return self._results
 
     def scores(self) -> list[float]:
-        """Return the reuse score c of every result, as `ReuseIndex.scores` does."""
+        """Return the reuse score of every result, as `ReuseIndex.scores` does. Compute it once."""
         if self._cached_scores is None:
             self._cached_scores = self._compute_scores()
         return self._cached_scores
@@ -124,6 +125,7 @@ class EarlierReuse(ReuseIndex):
             return_counts=True,
         )
         results, values = np.divmod(pairs, value_count)
+        # One term m/n for each pair.
         match_counts = np.bincount(values, pair_counts, value_count)
         terms = (match_counts[values] / self._result_counts[values]).tolist()
         # Add up the terms of each result, which follow each other.

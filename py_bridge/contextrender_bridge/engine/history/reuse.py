@@ -29,8 +29,9 @@ class Use:
 class ReuseIndex:
     """An index of the values in results, and of the operations that repeat them.
 
-    If an operation repeats a value, that is a match. A match is credited to the first result that
-    contains the value. A use has all values of one operation that are credited to the same result.
+    An operation is a text or a tool call of the agent. If it repeats a value, that is a match. The
+    match is credited to the first result that contains the value. A use has all values of one
+    operation that are credited to the same result.
     """
 
     def __init__(self) -> None:
@@ -70,10 +71,11 @@ class ReuseIndex:
         self._scores.append(0.0)
         values = extract_values(text)
         new_values = values.difference(self._ids)
+        # Values that an earlier result has: count one more result.
         for value in values - new_values:
             number = self._ids[value]
             self._result_count[number] += 1
-            if self._match_count[number]:  # each match now adds less to its result's score
+            if self._match_count[number]:  # a match of a more frequent value counts less
                 self._stale.add(self._first_result[number])
         # Each new value gets the next number.
         self._ids.update(zip(new_values, count(len(self._first_result)), strict=False))
@@ -83,9 +85,9 @@ class ReuseIndex:
         return values
 
     def observe_operation(self, operation: int, text: str) -> list[Use]:
-        """Add the next operation, and return its uses.
+        """Add the next operation, and return its uses of earlier results.
 
-        Each of its values is credited to the first earlier result that contains it.
+        Each value of the operation is credited to the first result that contains the value.
         """
         by_result: dict[int, list[str]] = {}
         for value in extract_values(text):
@@ -108,9 +110,9 @@ class ReuseIndex:
         self._stale.add(result)
 
     def credit(self, use: Use) -> None:
-        """Add a use that the graph has stored. Ignore it if it has a value that no result contains.
+        """Add a use that was read from the store.
 
-        Such a use is corrupted.
+        Ignore it if no result contains one of its values, because then it is corrupted.
         """
         if not all(isinstance(value, str) and value in self._ids for value in use.values):
             return
@@ -119,11 +121,11 @@ class ReuseIndex:
         self.uses.append(use)
 
     def scores(self) -> list[float]:
-        """Return the reuse score c of every result, as of the next call.
+        """Return the reuse score of every result, as of the next call.
 
         The score is the sum of 1/n over the matches that are credited to the result. n is the
-        number of results that contain the value of the match. `fsum` rounds only the sum, so the
-        score does not depend on the order of the matches.
+        number of results that contain the value of the match. `fsum` rounds only once, so the score
+        does not depend on the order of the matches. Only scores that have changed are computed.
         """
         for result in self._stale:
             self._scores[result] = fsum(

@@ -15,12 +15,12 @@ Key = tuple[str, str]
 
 @dataclass(slots=True)
 class SessionState:
-    """A session as of `revision`.
+    """A session in memory, as the store had it at `revision`.
 
-    `epoch` differs if a session was deleted and created again with the same key. `head` is the
-    branch that was used last. `histories` has the loaded branches by number. `changed` is true
-    while the session has messages that are not committed. `nodes` are the stored nodes that the
-    next call needs; the engine does not read them.
+    `epoch` tells apart two sessions with the same key, if the first one was deleted. `head` is the
+    branch that was used last. `histories` maps the numbers of loaded branches to their histories.
+    `changed` is true while the session has messages that are not committed. `nodes` are the stored
+    nodes that the next call needs. They are here for other packages; the engine does not read them.
     """
 
     id: UUID
@@ -34,14 +34,17 @@ class SessionState:
 
     @property
     def nbytes(self) -> int:
-        """An estimate of the memory held, in bytes. Texts count for each history that has them."""
+        """An estimate of the memory held, in bytes.
+
+        If several histories share texts, these texts count several times.
+        """
         nodes = 3_000 * len(self.nodes)
         return nodes + 600 * len(self.branches) + sum(h.nbytes for h in self.histories.values())
 
 
 @dataclass(slots=True)
 class _CachedState:
-    """A state, its size in bytes when it was put, and the time of its last use."""
+    """A cached state, its size in bytes when it was added, and the time of its last use."""
 
     state: SessionState
     size: int
@@ -49,7 +52,7 @@ class _CachedState:
 
 
 _MAX_OVERSIZE = 4
-"""A single state without texts may have this multiple of the cache's limit."""
+"""If only one state is cached, it may have this multiple of the cache's limit, without texts."""
 
 
 class SessionCache:
@@ -59,6 +62,7 @@ class SessionCache:
     """
 
     def __init__(self, limit: int) -> None:
+        """Start an empty cache. `limit` is in bytes."""
         self.limit = limit
         self._guard = threading.Lock()
         self._entries: OrderedDict[Key, _CachedState] = OrderedDict()
@@ -83,8 +87,8 @@ class SessionCache:
     def put(self, key: Key, state: SessionState) -> None:
         """Add a state. If the cache is then above its limit, drop the least recently used states.
 
-        If this state alone is above the limit, drop its texts, and all of its histories but that of
-        the head. If it is still above `_MAX_OVERSIZE` times the limit, do not cache it.
+        If this state alone is above the limit, drop its texts and all of its histories except the
+        head's. If it is then still above `_MAX_OVERSIZE` times the limit, do not cache it.
         """
         entry = _CachedState(state, state.nbytes, time.monotonic())
         with self._guard:
@@ -137,6 +141,7 @@ class SessionCache:
         self._bytes += entry.size
 
     def _drop(self, key: Key) -> None:
+        """Drop the state of a key, if there is one. The caller must hold the guard."""
         entry = self._entries.pop(key, None)
         if entry is not None:
             self._bytes -= entry.size

@@ -59,7 +59,7 @@ _SEGMENT: Final = re.compile(
 def segments_of(text: str) -> list[str]:
     """Split a text into segments of usually at most `SEGMENT_CHARACTERS` characters.
 
-    A segment ends, in this order of preference:
+    A segment ends at one of these places, in this order of preference:
 
     1. with a record or an item of a list; such a segment may have `LONGEST_RECORD` characters;
     2. with a line;
@@ -119,10 +119,10 @@ class WordIndex:
         )
 
     def first(self, results: int, segments: int) -> "WordIndex":
-        """Return an index of the first `results` results, which have `segments` segments.
+        """Return an index of the first `results` results, which have `segments` segments together.
 
-        Do not add to it. It shares the postings of this index. They also have later segments, which
-        `match` leaves out.
+        Do not add to the returned index, because it shares the postings of this one. The postings
+        also have later segments, but `match` leaves them out.
         """
         index = WordIndex()
         index._postings, index._posting_count = self._postings, self._posting_count
@@ -131,11 +131,11 @@ class WordIndex:
         return index
 
     def match(self, query: Iterable[str]) -> tuple[Floats, Floats]:
-        """Return the BM25 score of every result, and every segment's overlap with the query.
+        """Return two arrays: the BM25 score of every result, and the overlap of every segment.
 
         The overlap is the sum of the inverse document frequencies (idf) of the query's words that
-        the segment contains. The words of `query` are distinct. Words that no result contains are
-        left out; of the others, only the first `MAX_QUERY_WORDS` count.
+        the segment contains. `query` has distinct words. Only the first `MAX_QUERY_WORDS` of them
+        that a result contains count.
         """
         lengths, result_of = self._lengths.values, self._result_of.values
         result_count, segment_count = len(lengths), len(result_of)
@@ -168,10 +168,10 @@ class WordIndex:
         return bm25, overlap
 
     def _segments_with(self, query: Iterable[str]) -> "list[array[int]]":
-        """Return the segments with each word of the query, in order. Leave out unknown words.
+        """Return, for each word of the query, the segments that contain it. Leave out other words.
 
-        The postings may be those of a longer index (`first`), so segments after the last one of
-        this index are left out.
+        The postings may be shared with a longer index (see `first`), so leave out segments that are
+        not in this index. Return at most `MAX_QUERY_WORDS` entries.
         """
         segment_count = len(self._result_of.values)
         segments_by_word = (

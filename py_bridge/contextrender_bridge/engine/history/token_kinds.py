@@ -51,6 +51,7 @@ class TokenKinds:
     """The kind of every tracked token, by the token's number."""
 
     def __init__(self) -> None:
+        """Start without tokens and kinds."""
         self._kind_numbers: dict[tuple[str, int], int] = {}
         """The number of each kind, by its tool and shape."""
         self._kind_of_token = GrowableArray(np.int32)  # the number of each token's kind
@@ -61,10 +62,7 @@ class TokenKinds:
         return self._kind_of_token.nbytes + 150 * len(self._kind_numbers)
 
     def extend(self, tokens: Iterable[str], tool: str) -> None:
-        """Add the next tokens. `tool` is the tool that returned the result with these tokens.
-
-        It is empty if they are not in a result.
-        """
+        """Add the next tokens. `tool` is the tool whose result has them, or "" for other texts."""
         numbers = self._kind_numbers
         kinds = [(tool, shape_of(token)) for token in tokens]
         self._kind_of_token.extend([numbers.setdefault(kind, len(numbers)) for kind in kinds])
@@ -79,10 +77,11 @@ class TokenKinds:
     def weights(self, is_used: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return the weight of each token, from how often its kind was used (docs/policies.md).
 
-        `is_used` has a flag for each token, whether it was used.
+        `is_used` says for each token whether a turn used it.
         """
         kinds = self._kind_of_token.values
-        # The share of used tokens of each kind, as a multiple of the share that is assumed.
+        # For each kind: the share of its tokens that were used, divided by `PRIOR_SHARE`. The prior
+        # counts like `PRIOR_TOKENS` more tokens, so that few tokens do not give an extreme share.
         ratio = np.bincount(kinds, is_used) + PRIOR_TOKENS * PRIOR_SHARE
         ratio /= (np.bincount(kinds) + PRIOR_TOKENS) * PRIOR_SHARE
         kind_weights = np.round(ratio**WEIGHT_EXPONENT * WEIGHT_STEPS) / WEIGHT_STEPS

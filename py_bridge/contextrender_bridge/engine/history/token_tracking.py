@@ -124,7 +124,7 @@ class Tracking:
         return len(self._event_ids_at.values) - 1
 
     def tokens_of_events(self, events: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return for each tracked token whether any of the flagged events contains it.
+        """Return, for each tracked token, whether an event with a true flag contains it.
 
         `events` has a flag for each event.
         """
@@ -134,9 +134,10 @@ class Tracking:
         return is_present
 
     def occurrences(self, tokens: NDArray[np.bool_]) -> tuple[NDArray[np.int64], Ids]:
-        """Return every occurrence of the flagged tokens, as two arrays: the events and the tokens.
+        """Return where the tokens with a true flag occur, as two arrays of equal length.
 
-        `tokens` has a flag for each tracked token.
+        `tokens` has a flag for each tracked token. An occurrence is an entry of the first array, an
+        event, and the same entry of the second array, a token in this event.
         """
         indexes = np.flatnonzero(tokens[self._event_ids.values])
         events = np.searchsorted(self._event_ids_at.values, indexes, side="right") - 1
@@ -163,15 +164,15 @@ class Tracking:
 
     def ids_of_texts(self, texts: Sequence[str]) -> Ids:
         """Return the tracked tokens of these texts."""
-        # For each text: the numbers of its tokens, and the tokens that had no number at that time.
+        # The cache has, for each text, the numbers of its tokens, and the tokens that had no number
+        # when the text was cached. These tokens may have got a number since.
         cached = self._ids_by_text.each(texts)
-        # They may have got a number since.
         new = [self._ids[token] for _, tokens in cached for token in tokens if token in self._ids]
         ids: Ids = np.concatenate([np.array(new, np.int32), *(numbers for numbers, _ in cached)])
         return ids[ids < self.token_count]  # an earlier tracking shares `_ids` with a later one
 
     def _add(self, history: "History", position: int, message: Json, counter: TokenCounter) -> None:
-        """Add the next message."""
+        """Add the next message: a result, an assistant's turn, or another message's text."""
         full_text = content_text(message.get("content"))
         text = full_text[:MOST_CHARACTERS]
         role = history.roles[position]
@@ -192,7 +193,10 @@ class Tracking:
                     self.task_words = self.user_words
 
     def _add_turn(self, turn: int, text: str, calls: Iterable[Json]) -> None:
-        """Add the tokens of an assistant message's text and calls, and their uses of results."""
+        """Add the tokens of an assistant message's text and calls.
+
+        Mark those that a result owns as used, and count one use by this turn for each owner.
+        """
         event_texts = [text]
         for call in calls:
             name, arguments = call_parts(call)
@@ -215,11 +219,13 @@ class Tracking:
 
         `text` is the tracked part of the result. `untracked` is the number of characters after it.
         """
+        # The tokens of the whole result. A run is a sequence of letters and digits with tokens.
         tokens_by_run = tracked_runs(text)
         tokens: set[str] = set().union(*tokens_by_run.values())
         tool, call_hash = self._open_calls.pop(history.call_of(result), ("", None))
         _, owned_count = self._add_event(tokens, result, tool)
 
+        # Its segments, with their ends in the text and their sizes in tokens.
         segments = segments_of(text)
         ends = list(accumulate(map(len, segments)))
         sizes = counter.spread(text, ends)
@@ -231,6 +237,7 @@ class Tracking:
         self.word_index.add(segments)
         segment_count = len(self.segment_end.values) + len(segments)  # of all results so far
 
+        # The tokens of each segment, as numbers in one array, and where each segment's end in it.
         tokens_by_segment = (
             [tokens] if len(segments) == 1 else tokens_by_part(segments, tokens_by_run)
         )
@@ -261,9 +268,10 @@ class Tracking:
         self.last_use_turns.values[result] = turn
 
     def _update_largest(self, call_hash: int | None, tokens: int) -> int:
-        """Return the size of the largest earlier result of the same call, or 0.
+        """Return the size of the largest earlier result of the same call, or 0 if there is none.
 
-        `tokens` is the size of the call's new result. Keep the larger size for its next result.
+        `tokens` is the size of the call's new result. It is recorded if it is larger. `call_hash`
+        is the hash of the call's name and arguments, or None if the result has no call.
         """
         if call_hash is None:
             return 0
@@ -274,10 +282,11 @@ class Tracking:
     def _add_event(self, tokens: Set[str], result: int = -1, tool: str = "") -> tuple[Ids, int]:
         """Add the tokens of the next event, and return their numbers.
 
-        For a result, `result` is its number, and `tool` the tool that returned it. It becomes the
-        owner of its tokens that have none. Also return how many tokens the event now owns. An event
-        that is no result has -1 as `result`, and owns no tokens.
+        Also return how many tokens the event owns. For a result, `result` is its number, and `tool`
+        the tool that returned it. The result becomes the owner of those of its tokens that have no
+        owner. For any other event, `result` is -1, and the event owns no tokens.
         """
+        # Give the next numbers to the new tokens.
         all_ids = self._ids
         new_tokens = [token for token in tokens if token not in all_ids]
         all_ids.update(zip(new_tokens, count(len(self._owners.values)), strict=False))

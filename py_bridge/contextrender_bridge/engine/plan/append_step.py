@@ -35,11 +35,12 @@ MIN_LARGE_SHARE: Final = 0.05
 def append_step(context: CallContext, previous: Selection) -> SelectionBuilder | None:
     """Return the previous selection plus the new results, or None if they exceed the budget.
 
-    A new result that is too large is shown as an excerpt.
+    A new result that is too large is shown as an excerpt. Parts of older results may be restored.
     """
     builder = SelectionBuilder.from_previous(context, previous, results_before(context, previous))
     later_results = range(first_new(context, previous), context.result_count)
-    new_results = [result for result in later_results if builder.available[result]]  # with a call
+    # A result without a call is not available, because no prompt may show it.
+    new_results = [result for result in later_results if builder.available[result]]
     large_results = [result for result in new_results if _is_large(builder, result)]
     for result in new_results:
         if result not in large_results:
@@ -53,10 +54,10 @@ def append_step(context: CallContext, previous: Selection) -> SelectionBuilder |
 
 
 def results_before(context: CallContext, previous: Selection) -> list[int]:
-    """Return the results of the previous prompt that have a call.
+    """Return the results that the previous prompt showed and that have a call.
 
-    Until a prompt omits something for the first time (`is_over`), selections list no results,
-    because their prompts show all of them.
+    If no prompt up to the previous one omitted anything (`is_over` is false), its selection lists
+    no results, because its prompt shows all of them.
     """
     if previous.is_over:
         shown_results: Sequence[int] = (*previous.complete, *previous.excerpts)
@@ -75,6 +76,7 @@ def _is_large(builder: SelectionBuilder, result: int) -> bool:
     size = builder.context.sizes[result]
     if size > builder.context.view.parameters.newest_share * builder.free_tokens:
         return True
+    # A needed result is complete, or else the agent would probably call the tool once more.
     if size <= MAX_SMALL_RESULT or _is_needed(builder.context, result):
         return False
     exceeds_budget_share = size > MAX_LARGE_SHARE * builder.context.view.budget
@@ -84,10 +86,9 @@ def _is_large(builder: SelectionBuilder, result: int) -> bool:
 
 
 def _is_needed(context: CallContext, result: int) -> bool:
-    """Return whether a result is pinned, or its call repeats one with a result of similar size.
+    """Return whether a result is pinned, or repeats an earlier call.
 
-    The size is similar if the largest earlier result of the same call has more than half of the
-    tokens of this result.
+    The earlier call's result must have more than half of the tokens of this result.
     """
     repeats_result = context.tracking.previous_sizes.values[result] > context.sizes[result] / 2
     return result in context.pinned or bool(repeats_result)
@@ -109,6 +110,7 @@ def _add_excerpts(builder: SelectionBuilder, large_results: list[int]) -> bool:
         excerpts.add_excerpt(result, size + builder.call_tokens[result])
         is_unselected = builder.available[result]
         if is_unselected:
+            # No segment of the result fits the excerpt.
             if builder.costs[result] > builder.remaining_tokens:
                 return False
             builder.select_complete(result)
@@ -135,10 +137,10 @@ RECENT_TURNS: Final = 5
 
 
 def restore_used(builder: SelectionBuilder, new_results: Sequence[int]) -> None:
-    """Restore parts of recently used results that are not visible any more.
+    """Show parts of recently used results again, if the prompt does not show them complete.
 
-    They are shown after the last of the `new_results`, which are complete. If there is none,
-    nothing is restored.
+    The parts are appended to the last of the `new_results`, which are shown complete. If there is
+    no new result, nothing is restored.
     """
     token_limit = min(RESTORED_SHARE * builder.context.view.budget, builder.remaining_tokens)
     if not new_results or token_limit < MIN_RESTORED:
@@ -154,10 +156,10 @@ def restore_used(builder: SelectionBuilder, new_results: Sequence[int]) -> None:
 def _restored_parts(
     builder: SelectionBuilder, results: Sequence[int], token_limit: float
 ) -> list[RestoredPart]:
-    """Return the parts of the results that are shown again, in at most `token_limit` tokens.
+    """Return parts of the results, with at most `token_limit` tokens together.
 
-    The results with the highest result scores come first. If a result's file was read again later,
-    the newer results of the file come before it.
+    The results with the highest result scores are tried first. If a result's file was read again
+    later, the newer results of the file are tried before the result itself.
     """
     scores = scores_of(builder.context)
     excerpts = ExcerptBuilder(builder, scores)
@@ -175,10 +177,10 @@ def _restored_parts(
 def _restored_part(
     context: CallContext, excerpts: ExcerptBuilder, result: int, token_limit: float
 ) -> RestoredPart | None:
-    """Return a part with the segments of a result that add most, or None if no segment fits.
+    """Return a part of a result: a first line (mark), and the segments with the most new values.
 
-    A mark comes before the segments. Its tokens are estimated, so the part may have slightly more
-    than `token_limit` tokens.
+    Return None if no segment fits. The mark's tokens are estimated, so the part may have slightly
+    more than `token_limit` tokens.
     """
     replaced, edited_at = segments_not_to_restore(context, result)
     limit = token_limit - MARK_TOKENS - (EDIT_TOKENS if edited_at else 0)
@@ -194,10 +196,10 @@ def _restored_part(
 
 
 def _versions_to_try(builder: SelectionBuilder, result: int) -> list[int]:
-    """Return the versions of a result's file of which parts may be shown, the preferred one first.
+    """Return the results with the same file of which parts may be shown, the preferred one first.
 
-    They are the newest later results of the file that the prompt does not show complete, and at
-    last the result itself.
+    The newest later results of the file come first, because their text is up to date. Results that
+    the prompt shows complete are left out. The result itself comes last.
     """
     context, complete = builder.context, {*builder.complete}
     newer = context.view.history.files.newer_results(result, context.result_count)
@@ -206,11 +208,11 @@ def _versions_to_try(builder: SelectionBuilder, result: int) -> list[int]:
 
 
 def segments_not_to_restore(context: CallContext, result: int) -> tuple[frozenset[int], int]:
-    """Return the segments of a result that are never restored, and the turn of the first edit.
+    """Return the outdated segments of a result, and the turn in which its file was first edited.
 
-    A segment is not restored if one of its lines was edited since, or is also in a newer result of
-    the same file. The turn is that of the first edit of the file after the result. It is 0 if there
-    is no edit, or if the result's file is not known.
+    A segment is outdated if one of its lines was edited after the result, or if a newer result of
+    the same file has the line, too. The turn is 0 if there was no edit after the result, or if the
+    result's file is not known.
     """
     results, files = context.view.history.results, context.view.history.files
     edits = files.edits_after(result, results.call_message[result], context.message_count)

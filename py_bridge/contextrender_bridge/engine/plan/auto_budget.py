@@ -29,8 +29,8 @@ SHRINKAGE: Final = GROWTH * STEADY_MISS_SHARE / (1 - STEADY_MISS_SHARE)
 def adjust_budget(context: CallContext, previous: Selection) -> tuple[float, bool]:
     """Return the call's budget in tokens, and whether the turn before it had a miss.
 
-    `previous` is the selection of the call before. While no earlier prompt has omitted anything,
-    the budget does not change.
+    `previous` is the selection of the call before. If no prompt has omitted anything yet, return
+    the start budget. Otherwise change the previous budget, within its smallest and largest value.
     """
     largest = float(context.view.budget)
     start = min(float(context.view.start_budget or largest), largest)
@@ -45,7 +45,7 @@ def adjust_budget(context: CallContext, previous: Selection) -> tuple[float, boo
 
 RECENT_SHARE: Final = 0.5
 RECENT_TURNS: Final = 8
-"""The budget is at least this share of the tokens of the results of this number of last turns."""
+"""The budget is at least `RECENT_SHARE` of the tokens of all results of the last `RECENT_TURNS`."""
 
 
 def _smallest_budget(context: CallContext) -> float:
@@ -56,9 +56,9 @@ def _smallest_budget(context: CallContext) -> float:
 
 
 def missed_tokens(context: CallContext, previous: Selection) -> list[int]:
-    """Return the tracked tokens that the answer to the previous call used and its prompt lacked.
+    """Return the tracked tokens that the previous call's answer used, but its prompt did not show.
 
-    Only tokens that a result before that call owns can be used.
+    A token counts as used only if it was in a result before that call (its owner).
     """
     history = context.view.history
     answer = previous.messages  # the position of the message after those of the prompt
@@ -83,10 +83,11 @@ def _tokens_of_message(message: int, context: CallContext, tracking: Tracking) -
 def unseen_tokens(
     context: CallContext, tracking: Tracking, previous: Selection, tokens: Ids
 ) -> list[int]:
-    """Return those of the `tokens` that the prompt of the `previous` selection did not show."""
+    """Return the `tokens` that the prompt of the `previous` selection did not show anywhere."""
     is_complete = _complete_events(context, previous)  # for each event before the call
     is_unseen = np.zeros(tracking.token_count, np.bool_)  # for each tracked token
     is_unseen[tokens] = True
+    # Each pair of an event and a token says that the event contains the token.
     events, event_tokens = tracking.occurrences(is_unseen)
     is_before_call = events < len(is_complete)
     events, event_tokens = events[is_before_call], event_tokens[is_before_call]
@@ -105,14 +106,17 @@ def _complete_events(context: CallContext, previous: Selection) -> NDArray[np.bo
     results, result_count = history.results, history.results_before(messages)
     is_complete = np.zeros(history.events_before(messages), np.bool_)
 
-    # The first event of a message is its text. For a result's message, it is the result.
+    # Texts are complete unless they were dropped or cut. The first event of a message is its text.
+    # For a result's message, the first event is the result, which is handled below.
     first_events, text = history.first_events, previous.text
     is_complete[np.array(first_events[:messages], np.int64)] = True
     is_complete[[first_events[message] for message in (*text.dropped, *text.cut)]] = False
 
+    # Results are complete only if the selection lists them.
     is_complete[np.array(results.event[:result_count], np.int64)] = False
     is_complete[[results.event[result] for result in previous.complete]] = True
 
+    # A call is shown with its result, and is complete unless its arguments were cut.
     with_complete_call = {*previous.complete, *previous.excerpts} - {*previous.arguments}
     call_events = [results.call_event[result] for result in with_complete_call]
     is_complete[[event for event in call_events if event != NO_CALL]] = True

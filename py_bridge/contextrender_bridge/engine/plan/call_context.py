@@ -18,10 +18,11 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class CallContext:
-    """The model call before which the view's history had `message_count` messages.
+    """The model call that had the first `message_count` messages of the view's history.
 
-    It is the next call, or an earlier one, which the next message answers. `track(count)` returns
-    the tracking of exactly the first `count` messages.
+    It is the next call if the history has no more messages. Otherwise it is an earlier call, and
+    the message after them is its answer. `track(count)` returns the tracking of exactly the first
+    `count` messages.
     """
 
     view: PolicyInput
@@ -69,9 +70,9 @@ class CallContext:
         return sum(self.view.history.text_tokens[position] for position in self.unbudgeted)
 
     def seconds_since(self, messages: int) -> float:
-        """Return the seconds since an earlier call, which had `messages` messages.
+        """Return the seconds since the earlier call that had the first `messages` messages.
 
-        Without messages, return 0.
+        If `messages` is 0, there was no earlier call: return 0.
         """
         times = self.view.history.times
         return times[self.message_count - 1] - times[messages - 1] if messages else 0.0
@@ -142,8 +143,8 @@ class CallContext:
     def tracking_with(self, messages: int) -> Tracking:
         """Return a tracking of at least the first `messages` messages, but of none after the call.
 
-        Reading messages is avoided: the history's own tracking may have enough of them already, and
-        a replay's tracking can return each earlier state.
+        Use a tracking that exists already, if possible, because to make one all messages must be
+        read. A replay has a tracking of this call, and the history's own tracking may fit.
         """
         if self.view.history.replay_tracking is not None:
             return self.tracking
@@ -154,7 +155,7 @@ class CallContext:
 
     @cached_property
     def tokens_of_texts(self) -> dict[int, tuple[TextSelection, NDArray[np.bool_]]]:
-        """A cache of the tracked tokens in the texts of text selections, by the selection's `id`.
+        """A cache: which tracked tokens the texts of a text selection have, by `id(selection)`.
 
         Each entry also has the selection itself, so that no other object can get the same `id`.
         """
@@ -162,14 +163,15 @@ class CallContext:
 
     @cached_property
     def excerpts(self) -> dict[tuple[int, tuple[int, ...]], Substitute]:
-        """A cache of excerpts by result and segments."""
+        """A cache of excerpts. The key is the result's number and the numbers of its segments."""
         return {}
 
 
 def tracker(view: PolicyInput) -> Callable[[int], Tracking]:
-    """Return a function that returns the tracking of the first messages of the view's history.
+    """Return a function `track(messages)` for the `CallContext`s of calls in order.
 
-    The number of messages must not fall from one call of the function to the next.
+    It returns the tracking of exactly the first `messages` messages of the view's history. The
+    number of messages must not fall from one call of the function to the next.
     """
     earlier_tracking: Tracking | None = None
 

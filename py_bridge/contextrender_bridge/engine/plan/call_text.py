@@ -28,7 +28,10 @@ MIN_TOKENS: Final = 28
 
 
 def sizes_of(text: TextSelection, context: CallContext) -> Ints:
-    """Return the tokens of each message's text in a text selection, 0 for unbudgeted messages."""
+    """Return the tokens that each message's text has in a text selection, by position.
+
+    A dropped text and an unbudgeted message have 0 tokens.
+    """
     sizes = context.text_tokens.copy()
     sizes[list(text.dropped)] = 0
     for position, substitute in text.cut.items():
@@ -46,8 +49,8 @@ def are_changed(text: TextSelection, context: CallContext) -> NDArray[np.bool_]:
 def select_text(context: CallContext, before: TextSelection = ALL_TEXT) -> TextSelection:
     """Return the text selection `before` if its size is right, otherwise a new one.
 
-    The size is right if it is from `RETURN` to `CAP` of the budget. A selection of all text is
-    never too small.
+    The size is right if it is between the shares `RETURN` and `CAP` of the budget. A selection of
+    all text is never too small.
     """
     total, budget = int(sizes_of(before, context).sum()), context.view.budget
     min_tokens = 0 if before == ALL_TEXT else RETURN * budget
@@ -111,8 +114,9 @@ def _cut_users(
 def _cut_remaining(context: CallContext, sizes: Ints) -> dict[int, Substitute]:
     """Return excerpts of texts, so that the newest results have `NEWEST_SHARE` of the budget.
 
-    The user's first and newest messages stay complete if they are small. All other texts are cut to
-    equal shares. `sizes` has the tokens of each message's text so far.
+    Return none if so much is left already. The user's first and newest messages stay complete if
+    they are small. All other texts may have equal shares, and are cut if they exceed them. `sizes`
+    has the tokens of each message's text so far.
     """
     view = context.view
     text_limit = int((1 - NEWEST_SHARE) * view.budget)
@@ -132,7 +136,7 @@ def _cut_remaining(context: CallContext, sizes: Ints) -> dict[int, Substitute]:
 def _messages_to_keep_complete(context: CallContext) -> list[int]:
     """Return the positions of the user's first message and of the `NEWEST_USER` newest ones.
 
-    Return none if they have more tokens than `TARGET` of the budget.
+    If these messages together have more tokens than the share `TARGET` of the budget, return none.
     """
     users = [p for p in range(context.message_count) if context.view.history.roles[p] == "user"]
     first, later = users[:1], users[1:]
@@ -142,9 +146,10 @@ def _messages_to_keep_complete(context: CallContext) -> list[int]:
 
 
 def _are_users(context: CallContext) -> NDArray[np.bool_]:
-    """Return, for each message, whether its text counts as the user's.
+    """Return, for each message, whether its role is not "assistant".
 
-    All texts but the assistant's do, also a system message's. Messages with results have no text.
+    The texts of these messages are cut like the user's texts, also a system message's text. A
+    message with a result is among them, but its text has 0 tokens, so it is never cut.
     """
     roles = context.view.history.roles[: context.message_count]
     return np.array([role != "assistant" for role in roles], np.bool_)

@@ -1,7 +1,8 @@
 """The text of an excerpt: a first line, the mark, and then segments with gaps between them.
 
 The mark has the number with which the result can be recalled. For a newest result, it may also name
-the omitted lines and the argument with which the agent's tool can read on.
+the omitted lines and the argument with which the agent's tool can read on. Long because it has the
+whole format of an excerpt.
 """
 
 import json
@@ -36,10 +37,10 @@ GAP: Final = " […] "
 
 
 def excerpt_of(context: CallContext, result: int, segments: Sequence[int]) -> Substitute:
-    """Return the excerpt with these segments of a result, in text order.
+    """Return the excerpt that shows these segments of a result, sorted by their place in the text.
 
-    Excerpts are cached for the call, because a partial rebuild tries several selections, which have
-    many excerpts in common.
+    Excerpts are cached in the context, because a partial rebuild tries several selections, and many
+    of them show the same excerpt.
     """
     key = result, tuple(sorted(segments))
     if key not in context.excerpts:
@@ -57,6 +58,7 @@ def _excerpt(context: CallContext, result: int, segments: Sequence[int]) -> Subs
     tokens = results.tokens[result]
     excerpt_tokens = sum(int(context.tracking.segment_tokens.values[s]) for s in segments)
     omitted_tokens = max(1, tokens - MESSAGE_OVERHEAD - excerpt_tokens)
+    # The mark names the omitted lines only if the policy is cache-aware and the result is new.
     is_cache_aware = view.start_budget > 0  # no other policy has a start budget
     names_lines = is_cache_aware and result in context.newest
     lines = _omitted_lines(context, result, segments) if names_lines else ""
@@ -69,9 +71,9 @@ def _excerpt(context: CallContext, result: int, segments: Sequence[int]) -> Subs
 def parts_of(
     context: CallContext, result: int, segments: Sequence[int]
 ) -> tuple[str, tuple[int, ...]]:
-    """Return these segments of a result as text with `GAP` at every gap, and their ranges.
+    """Return the text of these segments with `GAP` between them, and their ranges of the result.
 
-    The ranges are numbers: the start and the length of each range of the result's text.
+    The ranges are a flat tuple: start, length, start, length. They count the result's characters.
     """
     text = context.view.text_of(context.view.history.results.message[result])
     parts: list[str] = []
@@ -119,7 +121,7 @@ def call_of_result(view: PolicyInput, result: int) -> tuple[str, str]:
 
 
 def restored_mark(position: int, *, is_complete: bool, edited_at: int = 0) -> str:
-    """Return the line before a dropped result or its parts, if a prompt shows them again.
+    """Return the line that a prompt shows before a restored result, or before its restored parts.
 
     `edited_at` is the number of the call that edited the result's file since, 0 if none did.
     """
@@ -175,9 +177,9 @@ def _gap(parts: Sequence[str]) -> str:
 def describe_omitted_lines(text: str, spans: Sequence[Span], tool: str, arguments: str) -> str:
     """Return a description of the largest ranges of lines between the spans, and how to read them.
 
-    For example: "lines 5-80 and others (read on with offset 5)". Return an empty text if the text
-    has few lines. If its lines begin with numbers, use these numbers for the ranges. `tool` and
-    `arguments` are those of the result's call.
+    `spans` are the parts of `text` that the excerpt shows. An example of a description is "lines
+    5-80 and others (read on with offset 5)". Return "" if nothing is omitted, or if the text has
+    few lines. `tool` and `arguments` are the name and arguments of the call that returned `text`.
     """
     lines = text.split("\n")
     if len(lines) < MIN_LINES:
@@ -187,11 +189,13 @@ def describe_omitted_lines(text: str, spans: Sequence[Span], tool: str, argument
         return ""
     largest_gaps = sorted(all_gaps, key=_line_count, reverse=True)[:MAX_RANGES]
     gaps = sorted(largest_gaps)
+    # If the tool printed line numbers, use them: the text may begin in the middle of a file.
     numbered_gaps = _in_shown_numbers(gaps, lines)
     ranges = numbered_gaps or gaps
     description = "lines " + ", ".join(f"{first}-{last}" for first, last in ranges)
     if len(all_gaps) > len(gaps):
         description += " and others"
+    # Only a tool that reads files by line number can read on.
     if READERS.search(tool) is None or not numbered_gaps:
         return description
     first, _ = max(ranges, key=_line_count)
@@ -218,7 +222,11 @@ def _lines_of(text: str, gap: Span) -> Span:
 
 
 def _in_shown_numbers(gaps: Sequence[Span], lines: Sequence[str]) -> list[Span]:
-    """Return the gaps in the numbers that the lines begin with; none if a line has no number."""
+    """Return the gaps as ranges of the line numbers that the tool printed in front of the lines.
+
+    `gaps` are ranges of line numbers of the text, from 1. If the first or last line of a gap has no
+    printed number, return an empty list.
+    """
     numbered_gaps: list[Span] = []
     for first, last in gaps:
         first_number, last_number = _number(lines[first - 1]), _number(lines[last - 1])
@@ -235,9 +243,9 @@ def _number(line: str) -> int | None:
 
 
 def _offset_name(arguments: str) -> str:
-    """Return the name of the tool's argument for the first line.
+    """Return the name of the argument with which the tool can be given a first line.
 
-    If the call has none of the names, return the most usual one.
+    It is the name in `OFFSETS` that the call's `arguments` have, otherwise the most usual name.
     """
     try:
         value = json.loads(arguments)

@@ -40,7 +40,7 @@ SORTED_FIRST: Final = 256
 
 
 class ExcerptBuilder:
-    """A builder of excerpts, which adds the segments with the largest gains to a selection.
+    """A builder of excerpts: it adds the segments with the largest gains to a selection.
 
     The new tokens of a segment are its tracked tokens that are not visible yet. A segment without
     new tokens has the gain 0, and is never added. The gain of any other segment is its entry of
@@ -68,9 +68,9 @@ class ExcerptBuilder:
     def add_excerpt(self, result: int, size: float) -> None:
         """Add an excerpt of a result, of at most `size` tokens with the result's call.
 
-        The result's first segments have `HEAD_SHARE` of the size, those with the largest gains the
-        rest. If tokens are left, as for a log with few new tokens, more first segments are added,
-        up to `LONG_HEAD_SHARE`. If the first segment does not fit, nothing is added.
+        `HEAD_SHARE` of the size is for the result's first segments, the rest for the segments with
+        the largest gains. If tokens are then left, because the result has few new tokens, add more
+        first segments, up to `LONG_HEAD_SHARE`. If the first segment does not fit, add nothing.
         """
         first, stop = self._first_segment[result], self._first_segment[result + 1]
         head_end = self._add_head(result, first, size, HEAD_SHARE)
@@ -102,8 +102,8 @@ class ExcerptBuilder:
     def fill_up(self, limit: float) -> None:
         """Add the segments with the largest gains of all results that are not selected yet.
 
-        The tokens of the selection stay within `limit`. If a segment of a newer version of the
-        result's file has the same new tokens, that segment is added instead.
+        The tokens of the whole selection stay within `limit`. If a newer result of the same file
+        has a segment with the same new tokens, add the newer result's segment instead.
         """
         builder = self._builder
         if limit - builder.used_tokens <= MIN_TO_FILL:
@@ -128,8 +128,9 @@ class ExcerptBuilder:
     ) -> list[int]:
         """Return the segments of a result with the largest gains, within `limit` tokens, in order.
 
-        If all segments fit, return all of them; if none has a new token, return none. Never return
-        the `replaced` segments. The tokens of the returned segments then count as visible.
+        Never return the `replaced` segments. If all others fit, return all of them. If no segment
+        has a new token, return none. Afterwards the tokens of the returned segments are visible, so
+        later choices do not count them as new.
         """
         first, stop = self._first_segment[result], self._first_segment[result + 1]
         gains = self._gains(first, stop)
@@ -191,7 +192,7 @@ class ExcerptBuilder:
 
         Stop after `max_misfits` segments that do not fit. `gains` has the gains of the segments
         from `first` on. `remaining` returns the number of tokens that are left. With
-        `prefers_newer`, add a segment of a newer version of the same file instead, if possible.
+        `prefers_newer`, add a segment of a newer result of the same file instead, if possible.
         """
         misfits = 0
         for segment in self._best_first(first, gains):
@@ -281,8 +282,8 @@ class ExcerptBuilder:
     def _tokens(self, segment: int) -> int:
         """Return the tokens that a segment adds to its result's excerpt, gaps included.
 
-        For the first segment that is added, these include the call, the message and the mark. If a
-        segment fills the space between two others, their gap is removed.
+        If the excerpt has no segment yet, also count the result's call, the message and the mark.
+        If the segment fills the space between two others, the gap between them is subtracted.
         """
         result = int(self._tracking.segment_result.values[segment])
         segments = self._builder.segments.get(result, ())
@@ -329,9 +330,9 @@ def _largest_first(gains: Floats) -> Iterator[tuple[float, int]]:
 
 
 def _sums_between(bounds: Ints, numbers: NDArray[Any]) -> NDArray[Any]:
-    """Return the sum of the numbers between each bound and the next one.
+    """Return, for each bound but the last, the sum of the numbers up to the next bound.
 
-    `numbers` begins at the first bound.
+    `bounds` are indexes. `numbers[0]` is the number at index `bounds[0]`.
     """
     sums = np.concatenate(([0], np.cumsum(numbers)))  # of the numbers before each index
     return np.diff(sums[bounds - bounds[0]])

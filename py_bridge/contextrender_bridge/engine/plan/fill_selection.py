@@ -25,14 +25,14 @@ MAX_NEW_EXCERPT_SHARE: Final = 1 / 14
 
 
 def max_excerpt(view: PolicyInput) -> float:
-    """Return the most tokens of an excerpt, without its call, in a prompt that is not repeated."""
+    """Return the most tokens of an excerpt, without its call, in a prompt for one call only."""
     return max(MIN_EXCERPT, MAX_EXCERPT_SHARE * view.budget)
 
 
 def max_new_excerpt(view: PolicyInput) -> float:
-    """Return the most tokens of an excerpt, without its call, in a prompt that is repeated.
+    """Return the most tokens of an excerpt, without its call, in a prompt that later calls repeat.
 
-    It is smaller than `max_excerpt`, because later calls pay for the excerpt again.
+    It is smaller than `max_excerpt`, because each later call pays for the excerpt again.
     """
     return max(MIN_EXCERPT, MAX_NEW_EXCERPT_SHARE * view.budget)
 
@@ -40,10 +40,11 @@ def max_new_excerpt(view: PolicyInput) -> float:
 def take_newest(
     builder: SelectionBuilder, token_limit: float, scores: Scores, max_excerpt_tokens: float
 ) -> None:
-    """Select the newest turn's results complete, the smallest first, within `token_limit`.
+    """Select the newest turn's results: complete within `token_limit`, the smallest first.
 
-    Then select excerpts of those that do not fit, each of at most `max_excerpt_tokens` without its
-    call. If the parameter `newest_share` is 0, select nothing: the results compete with all others.
+    Then select excerpts of the results that do not fit. An excerpt has at most `max_excerpt_tokens`
+    without its call. If the parameter `newest_share` is 0, select nothing, because then the newest
+    results are ranked with all others.
     """
     if not builder.context.view.parameters.newest_share:
         return
@@ -69,8 +70,9 @@ def show_in_part(
 ) -> None:
     """Select an excerpt of each of these results, which must be shown.
 
-    The excerpts and calls have `token_limit` tokens together, or more if that is too little. If no
-    excerpt of a result fits, show as much of the result as the remaining tokens permit.
+    The excerpts and their calls have `token_limit` tokens together, or more if each excerpt would
+    be too small otherwise. If no excerpt of a result fits, show as much of the result as the
+    remaining tokens of the budget permit.
     """
     excerpts = ExcerptBuilder(builder, scores)
     for index, result in enumerate(results):
@@ -83,16 +85,17 @@ def show_in_part(
         tokens_before = builder.used_tokens
         excerpts.add_excerpt(result, size + builder.call_tokens[result])
         is_unselected = builder.available[result]
-        if is_unselected:
+        if is_unselected:  # not even one segment fits
             max_tokens = int(max_excerpt(builder.context.view))
             show_best_effort(builder, result, available_tokens, max_tokens)
         token_limit -= builder.used_tokens - tokens_before
 
 
 def _excerpt_share(builder: SelectionBuilder, results: Sequence[int], token_limit: float) -> float:
-    """Return an equal share of the limit for an excerpt of each result, beside all their calls.
+    """Return the tokens of each result's excerpt: equal shares of the limit less all their calls.
 
-    If the share is too small, return `MIN_EXCERPT`, with which the excerpts exceed the limit.
+    If a share is below `MIN_SHOWN`, return `MIN_EXCERPT`: the results must be shown, so their
+    excerpts may exceed the limit.
     """
     call_tokens = sum(builder.call_tokens[result] for result in results)
     share = (token_limit - call_tokens) / len(results)
@@ -104,10 +107,10 @@ PINNED_SHARE: Final = 0.5
 
 
 def take_pinned(builder: SelectionBuilder, scores: Scores) -> None:
-    """Select the pinned results complete within `PINNED_SHARE`, the newest first.
+    """Select the pinned results: complete within `PINNED_SHARE` of the tokens, the newest first.
 
-    Then add excerpts of those that do not fit. Pinned results that are selected already count
-    towards the share.
+    Then add excerpts of the results that do not fit. The tokens of pinned results that are selected
+    already are subtracted from the share.
     """
     pinned = builder.context.pinned
     token_limit = PINNED_SHARE * max(0, builder.free_tokens) - _selected_pins_cost(builder)
@@ -128,10 +131,10 @@ def take_pinned(builder: SelectionBuilder, scores: Scores) -> None:
 def _add_pinned_excerpts(
     builder: SelectionBuilder, results: list[int], token_limit: float, scores: Scores
 ) -> None:
-    """Select an excerpt of each result. Together with their calls, they have `token_limit` tokens.
+    """Select an excerpt of each result, within `token_limit` tokens for all excerpts and calls.
 
-    Each has an equal share, but at least `MIN_EXCERPT` tokens if so many are left. If fewer than
-    `MIN_SHOWN` are left, the result is omitted. If its excerpt does not fit, show its first line.
+    Each result has an equal share, but at least `MIN_EXCERPT` tokens if so many are left. If fewer
+    than `MIN_SHOWN` are left, omit the result. If no segment fits, show only its first line.
     """
     excerpts = ExcerptBuilder(builder, scores)
     for index, result in enumerate(results):
@@ -143,7 +146,7 @@ def _add_pinned_excerpts(
         tokens_before = builder.used_tokens
         excerpts.add_excerpt(result, size + call_tokens)
         is_unselected = builder.available[result]
-        if is_unselected:
+        if is_unselected:  # not even one segment fits
             first_line = first_line_of(builder.context, result, int(size))
             if first_line is not None:
                 builder.select_excerpt(result, first_line)
@@ -151,7 +154,10 @@ def _add_pinned_excerpts(
 
 
 def _selected_pins_cost(builder: SelectionBuilder) -> int:
-    """Return the tokens of the selected pinned results and their calls, without newest results."""
+    """Return the tokens of the pinned results that are selected already, with their calls.
+
+    Results of the newest turn do not count, because they have a share of their own.
+    """
     complete, newest = {*builder.complete}, {*builder.context.newest}
     cost = 0
     for result in builder.context.pinned:
@@ -176,12 +182,13 @@ def select_results(
     max_excerpt: float,
     complete_share: float = COMPLETE_SHARE,
 ) -> SelectionBuilder:
-    """Select the newest results, then pinned ones, then others complete and as excerpts.
+    """Select the newest results, then the pinned ones, then other results, and return the builder.
 
-    Without `share`, the results may use all free tokens. With it, they may use this share of the
-    free tokens and those of the newest results. Of these tokens, complete results have
-    `complete_share`, excerpts the rest. Excerpts of the newest results have at most `max_excerpt`
-    tokens.
+    The other results are selected complete, in the order of their scores, and then as excerpts.
+    Without `share`, all results together may use all free tokens. With `share`, the newest results
+    may use the tokens they need, and all others this share of the free tokens. `complete_share` of
+    these tokens is for complete results, the rest for excerpts. Excerpts of the newest results have
+    at most `max_excerpt` tokens.
     """
     free, tokens_before = max(0, builder.free_tokens), builder.used_tokens
     newest_share = builder.context.view.parameters.newest_share

@@ -11,17 +11,18 @@ from contextrender_bridge.engine.text.tokens import MESSAGE_OVERHEAD
 def show_best_effort(
     builder: SelectionBuilder, result: int, token_limit: int, max_tokens: int
 ) -> None:
-    """Select a result complete or its first line, with its call cut if needed, within the limit.
+    """Select as much of a result and its call as fits `token_limit` tokens, or nothing.
 
-    A result of more than half of the limit is replaced by its first line, so that its call has the
-    other half. A first line and a cut call have at most `max_tokens` each, but a call may have as
-    many as its result. If even that does not fit, select nothing.
+    Try the complete result with its call, then the result with a cut call, then the result's first
+    line with the call, cut if needed. A first line has at most `max_tokens`. A cut call has at most
+    `max_tokens`, or the tokens of the result that is shown if these are more.
     """
     if builder.costs[result] <= token_limit:
         builder.select_complete(result)
         return
     size = int(builder.context.sizes[result])
     half_limit = token_limit // 2
+    # A result within half of the limit stays complete, because its call can have the other half.
     if size <= half_limit:
         if _cut_call_to_fit(builder, result, size, token_limit, max_tokens):
             builder.select_complete(result)
@@ -34,9 +35,9 @@ def show_best_effort(
 def _cut_call_to_fit(
     builder: SelectionBuilder, result: int, shown_tokens: int, token_limit: int, max_tokens: int
 ) -> bool:
-    """Cut a result's call if it does not fit the limit beside the `shown_tokens` of the result.
+    """Cut a result's call, if call and result together exceed `token_limit`.
 
-    Return False if the call does not fit, however much of it is cut.
+    The prompt shows `shown_tokens` of the result. Return False if no cut call fits.
     """
     if builder.call_tokens[result] + shown_tokens <= token_limit:
         return True
@@ -53,7 +54,7 @@ def _cut_call_to_fit(
 def first_line_of(context: CallContext, result: int, limit: int) -> Substitute | None:
     """Return a result's first line, cut to `limit` tokens, or None if no token of it fits.
 
-    An excerpt's mark comes before the line if both fit.
+    Begin with an excerpt's mark, which says what is omitted. Leave the mark out if it does not fit.
     """
     view = context.view
     position, size = view.history.results.message[result], int(context.sizes[result])

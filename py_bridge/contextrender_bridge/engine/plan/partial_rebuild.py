@@ -36,15 +36,20 @@ There, a few lines of many results are more useful than a few complete results.
 NO_CUT: Final = -1
 
 Cut = tuple[int, list[int]]
-"""The position of an assistant message, and the results of the last prompt up to its own results.
+"""A place up to which the last prompt may stay the same.
 
-The prompt up to there may stay the same.
+It is the position of an assistant message, and the results of the last prompt that this message and
+earlier ones called.
 """
 
 
 @dataclass(slots=True, frozen=True)
 class PartialRebuild:
-    """A rebuilt selection, and the message up to whose results the last prompt stays the same."""
+    """A rebuilt selection, and its cut.
+
+    `cut` is the position of an assistant message: up to the results of this message, the prompt is
+    the same as the last one. It is `NO_CUT` if the whole prompt was rebuilt.
+    """
 
     builder: SelectionBuilder
     cut: int = NO_CUT
@@ -59,10 +64,9 @@ def rebuild_partially(
 ) -> PartialRebuild | None:
     """Return the partial rebuild from the latest cut with which it is good enough, or None.
 
-    It is good enough if its results have nearly the total worth of the full rebuild's, and if it
-    shows the newest and pinned results as well. `share` is the share of the free tokens that the
-    selected results may use, besides the newest ones. The results up to a cut may not use more
-    either.
+    A rebuild is good enough if the total worth of its results is nearly as high as in the full
+    rebuild, and if it shows the newest and pinned results as completely. All results but the newest
+    may use `share` of the free tokens. If the results up to a cut use more, the cut is not tried.
     """
     worth_of_results = worth_of(context)
     min_worth = (1 - MAX_LOSS) * _total_worth(full_rebuild, worth_of_results)
@@ -101,9 +105,9 @@ def cuts_to_try(cuts: Iterable[Cut]) -> Iterator[Cut]:
 
 
 def _cuts(context: CallContext, previous: Selection, token_limit: float) -> Iterator[Cut]:
-    """Yield the cuts of the last prompt whose results are within the limit, the latest first.
+    """Yield the cuts of the last prompt, the latest first, if their results fit `token_limit`.
 
-    The newest results are always selected again, so they are before no cut.
+    The newest results are always selected again, so no cut keeps them.
     """
     call_message, newest = context.view.history.results.call_message, {*context.newest}
     results = [r for r in results_before(context, previous) if r not in newest]
@@ -128,9 +132,9 @@ def _cost(context: CallContext, previous: Selection, result: int) -> int:
 
 
 def _exclude_results_before(cut: int, builder: SelectionBuilder, first_new_result: int) -> None:
-    """Make earlier results unavailable whose calls are in messages up to `cut`.
+    """Make the results unavailable whose calls are in messages up to `cut`.
 
-    New results stay available. The first of them is `first_new_result`.
+    Results from number `first_new_result` on stay available, because no prompt showed them yet.
     """
     call_message = builder.context.view.history.results.call_message[:first_new_result]
     builder.available[:first_new_result] &= np.array(call_message, np.int64) > cut
@@ -144,7 +148,11 @@ def _total_worth(builder: SelectionBuilder, worth_of_results: Floats) -> float:
 
 
 def _shows_required_results(builder: SelectionBuilder, full_rebuild: SelectionBuilder) -> bool:
-    """Return whether the newest and the pinned results are shown as well as by a full rebuild."""
+    """Return whether `builder` shows the newest and pinned results as completely as `full_rebuild`.
+
+    A result that is complete there must be complete here. A result that is an excerpt there must be
+    complete or an excerpt here.
+    """
     required_results = {*builder.context.newest, *builder.context.pinned}
     complete = {*builder.complete}
     shown_results = complete | {*builder.fixed_excerpts}

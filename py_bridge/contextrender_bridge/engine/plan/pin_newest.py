@@ -15,8 +15,8 @@ def with_required_results(
 ) -> Selection:
     """Return a selection that also has the pinned results and, with `force_newest`, the newest.
 
-    The newest results are selected first, then the pinned ones, then those of `selection` in its
-    order, if they fit.
+    Select the newest results first, then the pinned ones. Then select the results of `selection`
+    in its order, and leave out the results that do not fit any more.
     """
     view = context.view
     builder = SelectionBuilder(context, selection.text)
@@ -29,6 +29,7 @@ def with_required_results(
         take_newest(builder, newest_limit, scores, max_excerpt(view))
     take_pinned(builder, scores)
     required_results = [*builder.complete, *builder.fixed_excerpts]
+    # Fill the rest of the budget with the results of the given selection.
     _take_selected(builder, selection)
     excerpts = builder.excerpts()
     other_results = {*builder.complete, *excerpts}.difference(required_results)

@@ -51,7 +51,8 @@ class PolicyInput:
     - `budget` is in tokens. For a policy with an automatic budget, it is the upper limit, and the
       first call has `start_budget` tokens. For other policies, `start_budget` is 0.
     - `previous` is the selection of the last answered call whose selection is known. If
-      `select_answered` is true, the selections of later answered calls are computed first.
+      `select_answered` is true, the policy first computes the selections of the answered calls
+      after it.
     """
 
     history: History
@@ -85,7 +86,7 @@ class PolicyInput:
 
     @cached_property
     def retained_text(self) -> TextSelection:
-        """The text that is in the prompt before any result, by the method's rule."""
+        """The texts that the prompt shows, chosen before any result (docs/method.md)."""
         return retain_text(self.history, self.budget, self.text_of, self.counter)
 
     @cached_property
@@ -124,12 +125,12 @@ class PolicyInput:
 
     @cached_property
     def reuse(self) -> Floats:
-        """The reuse score c of each result."""
+        """The reuse score of each result (c in docs/method.md)."""
         return np.array(self.history.reuse.scores(), dtype=np.float64)
 
     @cached_property
     def relevance(self) -> Floats:
-        """The relevance s of each result, in [0, 1]."""
+        """The relevance of each result, in [0, 1] (s in docs/method.md)."""
         return self.relevance_of()
 
     def usefulness(self, relevance: Floats) -> Floats:
@@ -164,7 +165,7 @@ class PolicyInput:
 
     @cached_property
     def oversized(self) -> NDArray[np.bool_]:
-        """For each result, whether it exceeds the budget together with its call."""
+        """For each result, whether the result and its call together exceed the budget."""
         return self.costs > self.budget
 
     @property

@@ -28,7 +28,8 @@ _DECIMALS = 6
 class Greedy:
     """A greedy selection: the results in the order selected, and the sum of their tokens.
 
-    `scores` has the last computed score of every candidate, whether it was selected or not.
+    `scores` has the score of every result, also of results that were not selected, as it was when
+    the result was last considered.
     """
 
     selected: list[int]
@@ -64,10 +65,10 @@ def select_greedily(
     """Select the result with the highest score, again and again, while one fits `free` tokens.
 
     The score of a result is its entry of `scores` less `redundancy_penalty` times its redundancy.
-    The redundancy is the result's highest cosine to a selected result, but at least 0. Of equal
-    scores, the older result is selected. `tokens` has the cost of each result. `cosines_to(i)`
-    returns the cosine of every result to result i. The returned `last_scores` have each result's
-    score when it was last considered.
+    The redundancy is the highest cosine of the result to a selected result, but at least 0. Of
+    equal scores, the older result is selected. `tokens` has the cost of each result.
+    `cosines_to(i)` returns the cosine of every result to result i. Return the selection, with the
+    score of each result when it was last considered.
     """
     redundancy = np.zeros(len(scores))
     current_scores = scores.astype(np.float64)
@@ -82,6 +83,8 @@ def select_greedily(
         selected_tokens += int(tokens[best])
         is_available[best] = False
         is_available &= tokens <= free - selected_tokens
+        # The scores of the other results fall, if they resemble the selected one. A result that is
+        # not available any more keeps its last score.
         if redundancy_penalty and is_available.any():
             np.maximum(redundancy, cosines_to(best), out=redundancy)
             current_scores = scores - redundancy_penalty * redundancy
@@ -96,9 +99,9 @@ TASK_CHARACTERS = 2_000
 
 @dataclass(slots=True)
 class Relevance:
-    """A function that computes every result's relevance, and embeds results without a vector.
+    """A callable that returns every result's relevance, and embeds the results without a vector.
 
-    These fields are set by a call of the function:
+    A call of it sets these fields:
 
     - `new_vectors` has the computed vectors of results. They are also added to the history's table
       of vectors, as unsaved.
@@ -119,8 +122,9 @@ class Relevance:
     def __call__(self, task_share: float | None = None) -> Floats:
         """Return the relevance of every result, shape (n,): its cosine to the query, at least 0.
 
-        The query consists of the task, which is the first user message, and of the latest user and
-        assistant messages (docs/method.md, Relevance). `task_share` overrides the task's weight.
+        The query is the weighted sum of two vectors: of the task, which is the first user message,
+        and of the latest user and assistant messages. `task_share` overrides the task's weight. If
+        the embedder fails, set `warning` and return 0 for every result.
         """
         share = self.task_share if task_share is None else task_share
         result_count = len(self.history.results.message)
@@ -133,13 +137,14 @@ class Relevance:
         return np.maximum(cosines(self.history.vectors.matrix(result_count), query), 0.0)
 
     def _embed_missing(self, result_count: int) -> tuple[Vector, Vector]:
-        """Embed the latest messages, and add the missing vectors to the history's table.
+        """Embed the latest messages, and the task and results without a vector, in one request.
 
-        These are the vectors of results, and of the task. Return the vectors of the task and of the
-        latest messages. All are embedded with one request.
+        The vectors of the task and of the results are added to the history's table. Return the
+        vector of the task and the vector of the latest messages.
         """
         history, table, embedder = self.history, self.history.vectors, self.embedder()
         table.use_model(embedder.name)
+        # Collect the texts without a vector. Without a user message, the task is an empty text.
         new_results = table.missing_vectors(result_count)
         result_texts = [self._text(history.results.message[result]) for result in new_results]
         cut_texts = [text[:RESULT_CHARACTERS] for text in result_texts]
@@ -147,12 +152,14 @@ class Relevance:
         task_text = self._text(history.first_user) if task_vector is None else ""
         task_texts = [task_text[:TASK_CHARACTERS]] if task_vector is None else []
 
+        # The vectors come back in the order of these texts.
         texts = [self._latest_text(), *task_texts, *cut_texts]
         vectors, is_first_request = embed_once(embedder, texts)
         self.embedded = True
         if is_first_request:  # a request that waits for another one's vectors costs no tokens
             self.embedded_tokens += self._tokens(new_results, result_texts, task_text)
 
+        # Store the new vectors in the table.
         latest_vector, result_vectors = vectors[0], vectors[1 + len(task_texts) :]
         if task_vector is None:
             task_vector = vectors[1].copy()  # a view would keep all vectors in memory
@@ -209,8 +216,9 @@ def search_results(
 ) -> list[Match]:
     """Return every result that matches a query, the best first.
 
-    The score is the share of the query's words in the result's text, plus its cosine to the query.
-    Of equal scores the newer result comes first.
+    The score is the share of the query's words that are in the result's text, plus the cosine of
+    the result to the query. If the embedder fails, words alone count. Of equal scores the newer
+    result comes first.
     """
     words = {word.lower() for word in _WORD.findall(query)}
     relevance = Relevance(history, lambda: embedder, text_of, task_share=0.0)

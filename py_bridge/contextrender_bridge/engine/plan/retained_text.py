@@ -26,9 +26,9 @@ def retain_text(
 ) -> TextSelection:
     """Return the text of a prompt within `budget` tokens (docs/method.md, Retained text).
 
-    Whole turns are dropped, the oldest first, until the text fits. The first user message and the
-    last turn are never dropped. If they exceed the budget, they are cut. `text_of(message)` reads a
-    text.
+    Drop whole turns, the oldest first, until the text fits. The first user message and the last
+    turn are never dropped. If they alone exceed the budget, cut them. `text_of(message)` reads the
+    text of a message.
     """
     # The system prompt and the current user message are always shown, and use no budget.
     unbudgeted = unbudgeted_messages(history, len(history))
@@ -36,7 +36,8 @@ def retain_text(
     total = sum(tokens) - sum(tokens[position] for position in unbudgeted)
     if total <= budget:
         return TextSelection()
-    dropped: list[int] = []  # the positions of texts; results are dropped with their turn
+    # Drop turns. `dropped` has the positions of texts only; results are dropped with their turn.
+    dropped: list[int] = []
     dropped_turns: list[int] = []
     for turn, positions in sorted(_droppable_by_turn(history, unbudgeted).items()):
         if total <= budget:
@@ -44,6 +45,7 @@ def retain_text(
         total -= sum(tokens[position] for position in positions)
         dropped += [position for position in positions if not history.is_result(position)]
         dropped_turns.append(turn)
+    # If all droppable turns are dropped and the text is still too large, cut the remaining texts.
     cut: dict[int, Substitute] = {}
     if total > budget:
         not_to_cut = unbudgeted.union(dropped)
@@ -65,9 +67,9 @@ def _droppable_by_turn(history: History, unbudgeted: Collection[int]) -> dict[in
 def excerpts_of(
     sizes: Mapping[int, int], budget: int, text_of: TextOf, counter: TokenCounter
 ) -> dict[int, Substitute]:
-    """Return excerpts of the texts that exceed an equal share of the budget, by position.
+    """Return excerpts of the texts that are larger than an equal share of the budget.
 
-    `sizes` has the tokens of each text, by position.
+    `sizes` maps each text's position to its tokens. The returned keys are positions, too.
     """
     # The smallest texts come first: the larger ones share the tokens that these do not use.
     excerpts: dict[int, Substitute] = {}

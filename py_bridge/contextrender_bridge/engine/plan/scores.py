@@ -23,10 +23,10 @@ LOG_ODDS: Final = -2.73
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of a call's results, and the factors of the scores of their segments.
+    """The scores of a call's results, and the factors from which segments' scores are computed.
 
-    `overlap_latest` is each segment's overlap in words with the latest user and assistant messages,
-    and `overlap_task` that with the first user message (docs/policies.md, Segment score).
+    `overlap_latest` is each segment's overlap in words with the latest user and assistant messages.
+    `overlap_task` is its overlap with the first user message (docs/policies.md, Segment score).
     """
 
     context: CallContext
@@ -42,10 +42,10 @@ class Scores:
 
     @cached_property
     def segment_factors(self) -> Floats:
-        """The part of each segment's score that does not depend on the rest of the prompt.
+        """The factor of each segment's score that does not depend on the rest of the prompt.
 
-        The other part depends on which tokens are visible already (docs/policies.md, Segment
-        score).
+        `ExcerptBuilder` multiplies it by the factor for tokens that are not visible yet
+        (docs/policies.md, Segment score).
         """
         tracking = self.context.tracking
         odds = np.exp(LOG_ODDS) * worth_of(self.context)
@@ -97,11 +97,11 @@ def scores_of(context: CallContext) -> Scores:
 
 
 def worth_of(context: CallContext) -> Floats:
-    """Return a number for each result that is proportional to the odds that it is used again.
+    """Return, for each result, a number proportional to the odds that it is used again.
 
-    The odds rise with the number of tracked tokens that the result owns (that are in no earlier
-    result), and with the number of turns that used it. They fall with the turns since its last use
-    (docs/policies.md, Segment score).
+    The odds rise with the number of tracked tokens that the result owns, because no earlier result
+    has them, and with the number of turns that used the result. They fall with the number of turns
+    since its last use (docs/policies.md, Segment score).
     """
     tracking = context.tracking
     worth: Floats = (

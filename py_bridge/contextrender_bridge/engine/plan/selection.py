@@ -44,7 +44,7 @@ class RestoredPart:
 
 @dataclass(slots=True, frozen=True)
 class RestoredText:
-    """The parts of results that are shown again after one result, their host."""
+    """The parts of results that are shown again. They are appended to one result, their host."""
 
     parts: tuple[RestoredPart, ...]
 
@@ -68,9 +68,9 @@ class RestoredText:
 class TextSelection:
     """The texts of messages that a prompt shows.
 
-    The texts of `dropped` messages are omitted. `cut` has the substitutes that are shown instead of
-    texts. All other texts are complete. `dropped_turns` are the turns of which all texts, calls and
-    results are dropped.
+    `dropped` has the positions of messages whose texts are omitted. `cut` maps the positions of
+    other messages to the substitutes of their texts. All other texts are complete. In
+    `dropped_turns`, all texts, calls and results are dropped.
     """
 
     dropped: tuple[int, ...] = ()
@@ -89,8 +89,8 @@ ALL_TEXT: Final = TextSelection()
 class ScoreTable:
     """The scores of each result: its relevance, its usefulness, and the score that it ranks by.
 
-    `relevance` is None if the policy does not embed. If a policy ranks by one measure alone, its
-    fields are the same array.
+    `relevance` is None if the policy does not embed texts. If a policy ranks by one measure alone,
+    several fields are the same array.
     """
 
     relevance: Floats | None
@@ -123,12 +123,12 @@ class Changes:
 
     An event is a message's text, a call's arguments or a result.
 
-    - `complete` has the events that are now shown in full, `dropped` those that are not shown any
-      more. `excerpts` has the substitutes that are now shown instead of events.
-    - `restored` has the texts of other results that are shown again after a result, by the event of
-      the latter. A later change of the latter result removes the text.
-    - `next_excerpts` has the shorter excerpts that the next call will show of some events among
-      `complete` and `excerpts`.
+    - `complete` has the events that are now shown in full, and `dropped` the events that are not
+      shown any more. `excerpts` maps events to the substitutes that are now shown instead.
+    - `restored` maps the event of a result (the host) to the texts of other results that are shown
+      again after it. A later change of the host removes these texts.
+    - `next_excerpts` maps some events among `complete` and `excerpts` to the shorter excerpts that
+      the next call will show.
     """
 
     complete: frozenset[int] = frozenset()
@@ -147,11 +147,10 @@ class Selection:
     - `text` has the texts of messages.
     - `complete` has the numbers of results that are shown complete, and `excerpts` the substitutes
       of other results. All other results are omitted.
-    - `restored` has the texts of other results that are shown again after a complete result, by the
-      number of the complete result. `arguments` has the cut arguments of calls, by the calls'
-      results.
-    - `next_excerpts` has the excerpts with which the next call will show some results
-      (`as_continued`). This call alone shows these results at greater length.
+    - `restored` maps the number of a complete result to the texts of other results that are shown
+      again after it. `arguments` maps the number of a result to the cut arguments of its call.
+    - `next_excerpts` maps the numbers of some results to the excerpts that the next call will show
+      (`as_continued`). Only this call shows these results at greater length.
 
     The data that the next call needs:
 
@@ -164,7 +163,7 @@ class Selection:
 
     - `follows_miss` is true if the turn before had a miss.
     - `order` has the results in the order in which they were selected.
-    - `limits` has results whose substitute is still to be written, with its most tokens.
+    - `limits` maps results whose substitute a model must still write to its maximum of tokens.
     - `scores` and `reasons` explain the selection.
     """
 
@@ -206,7 +205,10 @@ class Selection:
         return frozenset(self.excerpts) | self.restored_results - frozenset(self.complete)
 
     def as_continued(self) -> Selection:
-        """Return the selection that the next call continues: it shows the `next_excerpts`."""
+        """Return the selection that the next call appends to.
+
+        In it, the results that only this call shows at length are shown as their `next_excerpts`.
+        """
         if not self.next_excerpts:
             return self
         return replace(
@@ -232,7 +234,8 @@ class Selection:
     def changes_since(self, previous: Selection | None, history: History) -> Changes:
         """Return the changes since the `previous` prompt of the branch.
 
-        Without a previous prompt, return everything that this prompt shows.
+        Without a previous prompt, all results that this prompt shows and all its dropped and cut
+        texts are changes.
         """
         before = NOTHING_SHOWN if previous is None else previous
         results = self._result_changes(before, history.results.event)
@@ -248,14 +251,16 @@ class Selection:
 
     def _result_changes(self, before: Selection, events: Sequence[int]) -> Changes:
         """Return the changes of results. `events` has the event number of each result."""
-        # What one of the two calls shows in that call alone is stored again.
+        # A result that one of the two calls shows at greater length counts as changed.
         shown_once = {*self.next_excerpts, *before.next_excerpts}
-        # If another text is shown again after a result, or none any more, the result is stored
-        # again, which removes the earlier text.
+        # If the restored text after a result changed, the result counts as changed, too. A reader
+        # of the stored changes then removes the earlier restored text.
         text_changed = self._differing_restored(before) & before.restored.keys()
+        # Complete results: those that were not complete before, and the two kinds above.
         complete = {*self.complete}
         newly_complete = complete - {*before.complete}
         newly_complete |= complete & (text_changed | shown_once)
+        # A result is dropped if this prompt shows it neither at its position nor after a host.
         visible = self.shown_results | self.restored_results
         dropped = (before.shown_results - self.shown_results) | (before.restored_results - visible)
         return Changes(
@@ -291,7 +296,8 @@ class Selection:
     def _call_changes(self, before: Selection, events: Sequence[int]) -> Changes:
         """Return the changes of calls' arguments. `events` has the call's event of each result.
 
-        A call is shown and dropped with its result, so only cut arguments need to be stored.
+        A call is shown and dropped with its result. So only calls count whose arguments are cut,
+        or were cut in the prompt `before`.
         """
         uncut = (before.arguments.keys() - self.arguments.keys()) & self.shown_results
         dropped = before.arguments.keys() - self.shown_results
@@ -306,7 +312,10 @@ class Selection:
         )
 
     def in_full(self, history: History) -> Selection:
-        """Return the selection of the full history, with the state that the next call needs."""
+        """Return the selection of the full history, with this selection's `is_over` and `budget`.
+
+        It replaces this selection if the caller sends the full history instead.
+        """
         selection = select_full_history(history, self.messages)
         return replace(selection, is_over=self.is_over, budget=self.budget)
 
@@ -318,6 +327,7 @@ class Selection:
         changed |= _differing_keys(self.excerpts, previous.excerpts)
         changed |= self._differing_restored(previous)
         changed |= _differing_keys(self.arguments, previous.arguments)
+        # A change of a result may also change the message with its call, which comes first.
         positions = {first_message_of(results, result) for result in changed}
         positions |= {*self.text.dropped} ^ {*previous.text.dropped}
         positions |= _differing_keys(self.text.cut, previous.text.cut)
@@ -353,7 +363,10 @@ def select_full_history(history: History, messages: int) -> Selection:
 
 
 def remembered_selection(history: History, messages: int) -> Selection | None:
-    """Return the selection of one of the last calls, if this process has it."""
+    """Return the selection of the call with the first `messages` messages, if it is in memory.
+
+    A history keeps the selections of its last calls only. Otherwise return None.
+    """
     return history.selections[messages][1] if messages in history.selections else None
 
 
@@ -399,9 +412,10 @@ def rendered_messages(
     """
     rendered = _result_messages(history, selection, text_of)
     calls, arguments = _calls_by_message(history, selection)
+    # The text of a dropped message becomes empty, because its calls may still be shown.
     substitutes = {message: cut.text for message, cut in selection.text.cut.items()}
     substitutes |= dict.fromkeys(selection.text.dropped, "")
-    # A message with an empty text is only in the prompt if one of its calls is.
+    # A message with an empty text is in the prompt only if one of its calls is shown.
     without_text = {message for message, text in substitutes.items() if text == ""}
     # `text_messages` is sorted, and may have messages that are newer than the call.
     text_count = bisect_left(history.text_messages, selection.messages)
@@ -434,10 +448,10 @@ def _result_messages(
 def _calls_by_message(
     history: History, selection: Selection
 ) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[tuple[int, str], ...]]]:
-    """Return the calls that a selection shows, and their cut arguments, by message.
+    """Return two mappings by message position: the calls that are shown, and their cut arguments.
 
-    A call is given by its number in the message. Cut arguments are pairs of this number and the
-    text that is shown instead.
+    The first maps to the numbers of the calls in the message. The second maps to pairs of a call's
+    number and the text of its cut arguments.
     """
     results = selection.shown_results
     calls: dict[int, tuple[int, ...]] = {}

@@ -22,8 +22,8 @@ class SelectionBuilder:
 
     - `free_tokens` is the part of the budget that the text does not use, and `used_tokens` the part
       that the selected results use.
-    - `available` has a flag for each result: it may still be selected. Results without a call and
-      results that are selected already are not available.
+    - `available` says for each result whether it may still be selected. A result is not available
+      if it has no call or is selected already.
     - `segments` has the segments of results that become excerpts, in the order they were added.
       `fixed_excerpts` has excerpts that do not change any more.
     - `restored` has the texts that are shown again after complete results. `arguments` has the
@@ -98,10 +98,11 @@ class SelectionBuilder:
         self.available[result] = False
 
     def fix_excerpt(self, result: int, estimate: int) -> None:
-        """Replace a result's segments by a fixed excerpt. So far they count as `estimate` tokens.
+        """Replace a result's segments by a fixed excerpt, whose tokens are counted exactly.
 
-        The last segments are dropped until the excerpt fits. If the complete result fits and costs
-        no more, it is selected instead. If no segment fits, the result is available again.
+        `estimate` is the number of tokens that `used_tokens` has for the segments so far. Drop the
+        last segments until the excerpt fits. If the complete result fits and costs no more, select
+        it instead. If no segment fits, the result becomes available again.
         """
         segments = self.segments.pop(result)
         self.used_tokens -= estimate
@@ -130,17 +131,18 @@ class SelectionBuilder:
                 self.select_complete(result)
 
     def excerpts(self) -> dict[int, Substitute]:
-        """Return the texts of all excerpts. Call this when all results are selected.
+        """Make the excerpts of all segments, and return all excerpts by result.
 
-        So far, `used_tokens` has estimates for excerpts; now their tokens are counted. A result
-        that costs no more complete than as an excerpt is selected complete instead. If the
-        selection then exceeds the budget, the last segments are dropped.
+        Call this when all results are selected. It replaces the estimates in `used_tokens` by the
+        exact tokens. It selects a result complete if that costs no more than its excerpt. If the
+        selection then exceeds the budget, it drops the last segments.
         """
         new_excerpts = {result: self._excerpt(result) for result in self.segments}
         for result, excerpt in list(new_excerpts.items()):
             if self.costs[result] <= self.call_tokens[result] + excerpt.tokens:
                 del self.segments[result], new_excerpts[result]
                 self.complete.append(result)
+        # Count the tokens of the whole selection exactly.
         excerpts = self.fixed_excerpts | new_excerpts
         self.used_tokens = sum(self.costs[result] for result in self.complete)
         self.used_tokens += sum(
@@ -164,4 +166,5 @@ class SelectionBuilder:
             del self.segments[result]
 
     def _excerpt(self, result: int) -> Substitute:
+        """Return the excerpt with the segments that are selected of a result."""
         return excerpt_of(self.context, result, self.segments[result])

@@ -1,4 +1,7 @@
-"""The selections of recorded calls, which are stored as changes since the call before."""
+"""The selections of recorded calls, which are stored as changes since the call before.
+
+Long because reading one call's selection needs the edges of all calls before it.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +35,11 @@ EDGE_BYTES = 400
 
 @dataclass
 class EdgeTrail:
-    """The state of a prompt that results from following the edges of a branch's calls in order.
+    """The state of a prompt, built from the edges of a branch's calls in order.
 
-    `by_event` has the last edge to each event, and `by_kind` the events whose last edge is of each
-    kind. If a part of a result is shown again after a later result, the later one is its host.
-    `restored` has the edges to the results that are shown again, by the event of their host.
+    `by_event` maps each event to the last edge to it. `by_kind` maps each kind of edge to the
+    events whose last edge is of this kind. A part of a result may be shown again after another
+    result, its host. `restored` maps a host's event to the edges to the results shown after it.
     """
 
     by_event: dict[int, ShownEvent] = field(default_factory=dict)
@@ -46,7 +49,11 @@ class EdgeTrail:
     )
 
     def follow(self, edges: Iterable[ShownEvent]) -> None:
-        """Apply the edges of the next call. An edge to a host removes the earlier text after it."""
+        """Apply the edges of the next call.
+
+        An edge to an event replaces the last edge to it. If the event is a host, the edge also
+        removes the restored text after it, unless the same call has edges that restore text there.
+        """
         restored: dict[int, list[ShownEvent]] = {}
         for edge in edges:
             if edge.kind == RESTORED:
@@ -61,7 +68,11 @@ class EdgeTrail:
 
     @property
     def complete(self) -> Set[int]:
-        """The complete results, and the texts and calls that were cut and are complete again."""
+        """The events whose last edge says that they are complete.
+
+        These are results, and the texts and calls that were cut before. Texts and calls that were
+        never cut have no edge.
+        """
         return self.by_kind[COMPLETE]
 
     @property
@@ -71,7 +82,7 @@ class EdgeTrail:
         return self.by_kind[EXCERPT] | (restored - self.complete)
 
     def edges(self) -> list[ShownEvent]:
-        """Return edges that store the whole state, without relation to an earlier call."""
+        """Return the edges that a call needs to store the whole state, not only its changes."""
         restored = (edge for edges in self.restored.values() for edge in edges)
         return [*self.by_event.values(), *restored]
 
@@ -81,7 +92,7 @@ class EdgeTrail:
         """Return the selection of `call`, the last call whose edges were followed.
 
         `messages` is the number of messages before the call. `event_text` reads the original text
-        of an event. Stored excerpts consist of ranges of it.
+        of an event, because stored excerpts are ranges of the original text.
         """
         result_numbers = {event: result for result, event in enumerate(history.results.event)}
         result_edges, call_edges, text_edges = self._edges_by_number(history, result_numbers)
@@ -113,9 +124,13 @@ class EdgeTrail:
     def _edges_by_number(
         self, history: History, result_numbers: Mapping[int, int]
     ) -> tuple[dict[int, ShownEvent], dict[int, ShownEvent], dict[int, ShownEvent]]:
-        """Return the edges of `by_event` to results, to calls and to texts.
+        """Return the edges of `by_event` in three mappings, each in the order of events.
 
-        The key is the result's number, or the position of the text's message.
+        - The first maps the number of a result to the edge to this result.
+        - The second maps the number of a result to the edge to the call that returned it.
+        - The third maps the position of a message to the edge to its text.
+
+        `result_numbers` maps the event of each result to the result's number.
         """
         call_events = history.results.call_event
         result_of_call = {event: r for r, event in enumerate(call_events) if event != NO_CALL}
@@ -135,11 +150,12 @@ class EdgeTrail:
 
 
 def _keys_of(kind: str, edges: Mapping[int, ShownEvent]) -> tuple[int, ...]:
+    """Return the keys of the edges of this kind."""
     return tuple(key for key, edge in edges.items() if edge.kind == kind)
 
 
 def _substitutes(edges: Mapping[int, ShownEvent], event_text: EventText) -> dict[int, Substitute]:
-    """Return the substitutes that those of the edges store that are of the kind `EXCERPT`."""
+    """Return the substitutes that edges of the kind `EXCERPT` store, by the same keys."""
     substitutes: dict[int, Substitute] = {}
     for key in _keys_of(EXCERPT, edges):
         event, fields = edges[key].event, edges[key].fields
@@ -174,10 +190,11 @@ def _restored_text(
 
 @dataclass
 class SelectionChain:
-    """Stored calls by id, and the id of the call before each.
+    """The stored calls of a session, from which the selection of each call is computed.
 
-    A call with a missing edge is not in `calls`, and later calls that are stored relative to it
-    cannot be read. `_trail` is the state of the prompt at the call `_trail_call`.
+    `calls` maps the id of a call to its edges. If an edge is missing, the call is left out, and
+    later calls that store changes since it cannot be read. `before` maps the id of a call to the id
+    of the call before it. `_trail` is the state of the prompt at the call `_trail_call`.
     """
 
     calls: dict[UUID, CallEdges] = field(default_factory=dict)
@@ -188,15 +205,16 @@ class SelectionChain:
     def trail(self, call: UUID) -> EdgeTrail | None:
         """Return the state of the prompt at a call, or None if an edge that it needs is missing.
 
-        The returned state is valid until the next call of this method. Asking for the calls of a
-        branch in order is fast, because only the edges of each further call are followed.
+        The returned state is valid until the next use of this method, which changes it. To read the
+        calls of a branch in order is fast, because only the edges of each next call are applied.
         """
         calls_to_follow = self._calls_since_trail(call)
         if calls_to_follow is None:
             return None
+        # If the first call stores a whole prompt, begin with an empty state.
         if calls_to_follow and not self.calls[calls_to_follow[0]].is_relative:
             self._trail = EdgeTrail()
-        self._trail_call = None  # an error while edges are followed leaves the state of no call
+        self._trail_call = None  # so that an error below does not leave a wrong state in use
         try:
             for followed_call in calls_to_follow:
                 self._trail.follow(self.calls[followed_call].edges)
@@ -206,13 +224,15 @@ class SelectionChain:
         return self._trail
 
     def _calls_since_trail(self, call: UUID) -> list[UUID] | None:
-        """Return the calls whose edges must be followed to get the state at `call`, in order.
+        """Return the calls whose edges must be applied to `_trail` to get the state at `call`.
 
-        They are the calls after `_trail_call`, if that is before `call`. Otherwise they begin with
-        a call that stores a whole state. Return None if a call in between is missing.
+        They end with `call`, and are in order. If `_trail_call` is earlier on the same branch, they
+        are the calls after it. Otherwise they begin with a call that stores a whole prompt. Return
+        None if one of these calls is missing.
         """
         newest_first: list[UUID] = []
         current: UUID | None = call
+        # Go back from `call` to the first call that is needed.
         while current is None or current != self._trail_call:
             is_cyclic = len(newest_first) > len(self.calls)  # only if edges are corrupted
             if current is None or current not in self.calls or is_cyclic:

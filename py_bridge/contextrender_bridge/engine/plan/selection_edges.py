@@ -34,7 +34,7 @@ class ShownEvent(NamedTuple):
 
 def edges_of(changes: Changes, history: History, event_text: EventText) -> list[ShownEvent]:
     """Return the edges that store a call's changes since the call before."""
-    # If the next call shows another excerpt of an event, the event's edge stores it, too.
+    # If the next call will show another excerpt of an event, the event's edge stores both.
     next_fields: dict[int, dict[str, Any]] = {}
     for event, excerpt in changes.next_excerpts.items():
         pieces = pieces_of(excerpt.text, event_text(event), excerpt.ranges)
@@ -64,13 +64,15 @@ def edges_of(changes: Changes, history: History, event_text: EventText) -> list[
 def pieces_of(text: str, original: str, ranges: Ranges) -> Pieces:
     """Return a text as pieces: ranges of the original text, and the texts between them, in order.
 
-    For example, ["see: ", 120, 30] is "see: " and the 30 characters of the original from 120 on. If
-    `ranges` is empty, the ranges are the longest common beginning and end of both texts.
+    For example, ["see: ", 120, 30] is "see: " and the 30 characters of the original from 120 on.
+    `ranges` are the ranges of the original that `text` contains. If it is empty, use the longest
+    common beginning and end of both texts. If the ranges do not fit, the only piece is `text`.
     """
     ranges = ranges or _common_ends(text, original)
     pieces: Pieces = []
     end = 0  # of the part of `text` that is in `pieces`
     for start, length in zip(ranges[::2], ranges[1::2], strict=True):
+        # Find the range's text behind the pieces so far.
         position = text.find(original[start : start + length], end)
         if position < 0 or start + length > len(original):
             return [text]  # the ranges are not those of this text, so it is stored as it is
@@ -99,9 +101,10 @@ def _common_length(first: str, second: str) -> int:
 
 
 def text_of(pieces: Sequence[int | str], original: str) -> tuple[str, Ranges]:
-    """Return the text that `pieces_of` made the pieces of, and its ranges of the original text.
+    """Return the text that consists of the pieces, and the ranges of the original that it contains.
 
-    A piece is a text, or one of two successive numbers: the start and the length of a range.
+    `pieces` is a list as `pieces_of` returns it. A piece is a text or a number. Two successive
+    numbers are the start and the length of a range of the original text.
     """
     parts: list[str] = []
     ranges: list[int] = []
@@ -110,7 +113,7 @@ def text_of(pieces: Sequence[int | str], original: str) -> tuple[str, Ranges]:
             parts.append(piece)
             continue
         ranges.append(piece)
-        if len(ranges) % 2 == 0:
+        if len(ranges) % 2 == 0:  # the piece was a length, so the range is known
             start, length = ranges[-2:]
             parts.append(original[start : start + length])
     return "".join(parts), tuple(ranges)
@@ -154,9 +157,9 @@ class CallEdges:
         history: History,
         event_text: EventText,
     ) -> Self:
-        """Return what to store of a selection: its changes since `previous`.
+        """Return the edges and fields that store a selection as changes since `previous`.
 
-        If there is no previous selection, store the whole prompt.
+        If `previous` is None, they store the whole prompt.
         """
         changes = selection.changes_since(previous, history)
         return cls(
@@ -180,5 +183,5 @@ class CallEdges:
 
 
 def _event_and_kind(edge: ShownEvent) -> tuple[int, str]:
-    """Return the key by which edges are sorted."""
+    """Return the key by which a call's edges are sorted: the event's number, then the kind."""
     return edge.event, edge.kind

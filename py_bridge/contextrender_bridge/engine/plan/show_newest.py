@@ -20,11 +20,12 @@ BEGINNING_TOKENS: Final = 2_000
 
 
 def show_newest(context: CallContext, selection: Selection) -> Selection:
-    """Return the selection with more of the newest turn's results, in this call alone.
+    """Return the selection with more of the newest turn's results, for this call only.
 
-    Excerpts are replaced by complete results, the smallest first, while they fit `NEWEST_TOKENS`
-    together. Each other excerpt is replaced by the result's beginning if that is longer and fits.
-    The prompt stays within the largest automatic budget.
+    Replace excerpts by complete results, the smallest first, while all complete results of the turn
+    fit `NEWEST_TOKENS`. Replace each other excerpt by the result's beginning, if that is longer and
+    fits. The prompt stays within the largest automatic budget. The next call will show the excerpts
+    again, so `next_excerpts` has them.
     """
     excerpts = selection.excerpts
     in_part = [result for result in context.newest if result in excerpts]
@@ -34,6 +35,7 @@ def show_newest(context: CallContext, selection: Selection) -> Selection:
     complete_tokens = sum(int(context.sizes[r]) for r in context.newest if r in selection.complete)
     limit = min(NEWEST_TOKENS - complete_tokens, _free_tokens(context, selection))
 
+    # Show results complete, the smallest first.
     complete: list[int] = []
     for result in in_part:
         size = int(context.sizes[result])
@@ -42,6 +44,7 @@ def show_newest(context: CallContext, selection: Selection) -> Selection:
         complete.append(result)
         limit -= size
 
+    # Show longer beginnings of the others.
     beginnings: dict[int, Substitute] = {}
     for result in in_part[len(complete) :]:
         beginning = _beginning(context, result)

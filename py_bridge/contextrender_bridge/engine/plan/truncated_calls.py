@@ -12,18 +12,24 @@ ALL_ARGUMENTS: Final = "shortened"
 """If cutting each argument is not enough, one argument of this name has all of them as a text."""
 
 MAX_CHARACTERS_PER_TOKEN: Final = 8
-"""No longer texts are tried per token of the limit, so a text of longer tokens is cut too much."""
+"""The search for the largest text that fits tries at most this number of characters per token.
+
+A text whose tokens are longer on average is cut more than needed.
+"""
 
 
 def cut_call(name: str, arguments: str, limit: int, counter: TokenCounter) -> Substitute | None:
-    """Return cut arguments with which a call has at most `limit` tokens, or None if none fit."""
+    """Return cut arguments with which a call of the tool `name` has at most `limit` tokens.
+
+    JSON arguments stay valid JSON. Return None if not even the smallest arguments fit.
+    """
     fixed_tokens = CALL_OVERHEAD + counter.text(name)
     try:
         value = json.loads(arguments)
     except ValueError:
         value = None
-    # Each cutter returns arguments whose texts have about `size` characters. The first one that can
-    # return arguments within the limit is used.
+    # A cutter returns arguments whose texts have about `size` characters. Use the first cutter with
+    # which some size fits the limit.
     if isinstance(value, dict | list):
         cutters: list[Callable[[int], str]] = [
             # JSON of the same shape, with each text in it cut
@@ -42,9 +48,9 @@ def cut_call(name: str, arguments: str, limit: int, counter: TokenCounter) -> Su
 
 
 def with_arguments(call: Json, arguments: str) -> Json:
-    """Return the call with `arguments` instead of its own arguments.
+    """Return a copy of the call with `arguments`, a text, instead of its own arguments.
 
-    If the call's own arguments are no text but an object, parse `arguments`.
+    If the call's own arguments are an object or a list, and no JSON text, parse `arguments`.
     """
     body_key, argument_key = "function", "arguments"
     if call.get("type") == "custom":
@@ -65,8 +71,9 @@ def _largest_fitting(
     best = cut(0)
     if counter.text(best) > limit:
         return None
+    # A binary search: `best` is the text of size `low`, and sizes above `high` do not fit.
     low, high = 0, min(max_size, MAX_CHARACTERS_PER_TOKEN * max(limit, 1))
-    while low < high:  # a binary search
+    while low < high:
         size = (low + high + 1) // 2
         text = cut(size)
         if counter.text(text) <= limit:
