@@ -13,10 +13,10 @@ from contextrender_bridge.engine.plan.selection import Selection
 class AskedCall:
     """A call that a request asks for.
 
-    `record` is None if the call was not recorded, or if the request tries other settings.
-    `selection` is that of the prompt. `prompt` has the messages that the model received.
-    `rendered` explains the selection: it is a rendering by today's rules. If the recorded calls
-    explain it, `rendered` is `prompt`.
+    `record` is None if the call was not recorded, or if the request tries other settings. `prompt`
+    has the messages that the model received, and `selection` is its selection. `rendered` is a
+    rendering by today's rules, which explains the selection. If the recorded calls explain the
+    selection already, `rendered` is `prompt`.
     """
 
     settings: RenderSettings

@@ -31,14 +31,14 @@ class CallRecord:
     """One model call, made at `at` (seconds since 1970) with `result_count` results before it.
 
     - `tokens_before` and `tokens_after` are the budgeted tokens of the history and of the prompt.
-      `unbudgeted_tokens` are those of the system prompt and the current user message.
-      `text_tokens` are those of the prompt's texts, without results and calls.
-    - `shared_tokens` are those of the first messages that the prompt shares with the prompt of the
-      call before.
+      `unbudgeted_tokens` are the tokens of the system prompt and the current user message.
+      `text_tokens` are the budgeted tokens of the prompt's texts, without results and calls.
+    - `shared_tokens` are the tokens of the first messages that are the same in this prompt and in
+      the prompt of the call before.
     - `usage` has the provider's counts in the order of `TOKEN_FIELDS`, None if it reported none.
     - `budget` is the budget of this call in tokens. `follows_miss` is true if the turn before had a
       miss.
-    - `added_tokens` are those of `ProviderUsage`. They are not stored.
+    - `added_tokens` are the tokens of our own recall tool in the request. They are not stored.
     """
 
     settings: RenderSettings
@@ -65,24 +65,26 @@ class CallRecord:
         return self.delivery != RENDERED
 
     def with_sent_tokens(self) -> Self:
-        """Return the record. If the full history was sent, the prompt has the history's tokens."""
+        """Return the record with the tokens of the prompt that was sent.
+
+        If that was the full history, `tokens_after` is the same as `tokens_before`.
+        """
         return replace(self, tokens_after=self.tokens_before) if self.sent_full else self
 
     @property
     def full(self) -> int:
-        """The tokens of the prompt with the full history."""
+        """The tokens of the full history, with the unbudgeted tokens."""
         return self.tokens_before + self.unbudgeted_tokens
 
     @property
     def prompt(self) -> int:
-        """The tokens of the prompt that was sent."""
+        """The tokens of the prompt that was sent, with the unbudgeted tokens."""
         return self.tokens_after + self.unbudgeted_tokens
 
     def is_like(self, other: CallRecord) -> bool:
         """Return whether another call has the same settings and prompt.
 
-        Its time, usage and reply may differ, and also the tokens that it embeds or shares with the
-        call before it.
+        The calls may differ in their times, usage, replies, embedded tokens and shared tokens.
         """
         ignored_fields: dict[str, Any] = {
             "at": 0,
@@ -95,9 +97,10 @@ class CallRecord:
         return bool(without_ignored(self) == without_ignored(other))
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields that are stored.
+        """Return the fields as they are stored.
 
-        `own_budget` is 0 if the budget is that of the settings. `faulted` is `follows_miss`.
+        `own_budget` is 0 if the call's budget is the budget of the settings. `faulted` is the
+        stored name of `follows_miss`. `delivery` is "" for a rendered prompt.
         """
         return {
             **UNSET_FIELDS,
@@ -122,7 +125,7 @@ class CallRecord:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields that are set."""
+        """Return the stored fields as in an export, without those that are not set."""
         fields = self.fields()
         return {name: fields[name] for name in fields if fields[name] or name in REQUIRED_FIELDS}
 
@@ -141,7 +144,10 @@ class CallRecord:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Return the record of the values that `fields` or `to_json` returned."""
+        """Return the record from the values that `fields` or `to_json` returned.
+
+        Raise KeyError, TypeError, ValueError or InvalidRequest if they are not valid.
+        """
         settings = RenderSettings.of(data)
         tokens_before, tokens_after, unbudgeted_tokens, text_tokens, shared_tokens = data["tokens"]
         return cls(
@@ -161,7 +167,7 @@ class CallRecord:
             budget=data.get("own_budget") or settings.budget,
             follows_miss=data.get("faulted", False),
             reply=ProviderReply.of(data.get("reply", {})),
-        ).with_sent_tokens()  # imported data may have other tokens
+        ).with_sent_tokens()  # imported data may have a wrong count for a full history
 
 
 def record_of(
@@ -174,14 +180,16 @@ def record_of(
     """Return the record of a call made at `at` (seconds since 1970), without usage.
 
     `previous` is the selection of the call before it on the branch. It is None if there is no such
-    call, or if its selection is unknown. If the caller sends the full history, the record has the
-    full history's tokens.
+    call, or if its selection is unknown. If the caller sends the full history instead of the
+    rendering, the token counts of the record are those of the full history.
     """
     history, sent_selection = rendered.view.history, rendered.selection
     text_tokens = rendered.text_tokens
     if caller.delivery != RENDERED:
+        # All texts are sent. `with_sent_tokens` below sets `tokens_after`.
         text_tokens = sum(history.text_tokens) - rendered.view.unbudgeted_tokens
         sent_selection = rendered.selection.in_full(history)
+    # The provider may have cached the messages that both prompts begin with.
     shared_messages = sent_selection.shared_messages(previous, history.results)
     return CallRecord(
         settings=settings,

@@ -58,8 +58,9 @@ def choose_texts(
 ) -> TextChoice:
     """Return the texts that are shown in a compaction text of at most `limit` tokens.
 
-    The user's first message is chosen first, then the user's newest ones, then the assistant's
-    newest ones.
+    Choose the user's first message, then the user's newest messages, then the assistant's newest
+    messages. With `has_summary`, the agent's own summary is in the compaction text, and no messages
+    of the assistant are chosen.
     """
     user_texts = [text for text in texts if text.role == "user"]
     first_and_newest = [*user_texts[:1], *reversed(user_texts[1:])]
@@ -80,8 +81,8 @@ def choose_within(
 ) -> tuple[dict[int, MessageText], int]:
     """Return the first texts that fit `limit` tokens, by position, and their size in tokens.
 
-    Without `cuts`, the first text that does not fit ends the choice. With it, texts that do not fit
-    are cut in the middle, until too few tokens remain.
+    Without `cuts`, stop at the first text that does not fit. With `cuts`, cut a text that does not
+    fit in its middle, and stop when too few tokens remain.
     """
     max_cut_tokens = limit // 2  # so that one long message does not exclude all others
     by_position: dict[int, MessageText] = {}
@@ -125,20 +126,22 @@ def choose_budget(
 ) -> int:
     """Return the budget with which to render, so that a compaction text has about `limit` tokens.
 
-    The compaction text has the results of the rendering. It also has messages and the agent's
-    summary, of `shown_text_tokens`, its first lines, and a list of omitted results. In the
-    rendering, the history's messages have `budgeted_text_tokens`. `results` is the number of
+    The compaction text shows the results that the rendering selects. Its messages and the agent's
+    summary have `shown_text_tokens`. It also has its first lines and a list of omitted results. In
+    the rendering, the history's messages have `budgeted_text_tokens`. `results` is the number of
     results in the history.
     """
+    # The tokens that are left for results, beside all other parts of the compaction text.
     list_tokens = min(int(LIST_SHARE * limit), LINE_TOKENS * results)
     result_tokens = limit - shown_text_tokens - list_tokens - OPENING_TOKENS
     return budget_beside_text(max(result_tokens, MIN_RESULT_TOKENS), budgeted_text_tokens)
 
 
 def budget_beside_text(result_tokens: int, budgeted_text_tokens: int) -> int:
-    """Return the renderer's budget with which the messages leave `result_tokens` for results.
+    """Return the budget with which the renderer has `result_tokens` left for results.
 
-    If the messages exceed `CAP` of the budget, the renderer cuts them to `TARGET` of the budget.
+    The messages have `budgeted_text_tokens`. If they exceed the share `CAP` of the budget, the
+    renderer cuts them to the share `TARGET` of the budget.
     """
     budget = result_tokens + budgeted_text_tokens
     is_cut = budgeted_text_tokens > CAP * budget

@@ -29,16 +29,21 @@ def budgeted_text_tokens(history: History) -> int:
 def read_results(
     history: History, messages: Sequence[Json], selection: Selection
 ) -> list[CompactedResult]:
-    """Return every result with its call, and the text with which a selection shows it."""
+    """Return every result with its call, and the text that a selection shows of the result.
+
+    The text is empty if the selection omits the result. `messages` are the original messages.
+    """
     complete = set(selection.complete)
     results: list[CompactedResult] = []
     for result, position in enumerate(history.results.message):
-        message, call = history.call_of(result)
+        message, call = history.call_of(result)  # `call` is -1 if the result has no call
+        # The text that is shown: the complete result, an excerpt or nothing.
         excerpt = selection.excerpts.get(result)
         if result in complete:
             text = content_text(messages[position].get("content"))
         else:
             text = excerpt.text if excerpt else ""
+        # The call's arguments, cut if the selection cuts them.
         if cut_arguments := selection.arguments.get(result):
             arguments = cut_arguments.text
         else:

@@ -25,7 +25,10 @@ OPENING: Final = (
 
 @dataclass(frozen=True, slots=True)
 class CompactedResult:
-    """A tool result and its call. `text` is its own text, an excerpt, or empty if it is omitted."""
+    """A tool result with its call's `tool` and `arguments`.
+
+    `text` is the complete text of the result, an excerpt, or empty if the result is omitted.
+    """
 
     position: int
     tool: str
@@ -53,9 +56,10 @@ def write_compaction(
     counter: TokenCounter,
     summary: str = "",
 ) -> CompactionText:
-    """Return the text, within `limit` tokens if the messages and the summary permit.
+    """Return the text that replaces a history, with at most `limit` tokens if possible.
 
-    Omit results that do not fit: first excerpts, then complete results, the oldest first.
+    Omit results until the text fits: first excerpts, then complete results, the oldest first. If
+    the messages and the summary alone exceed the limit, the text exceeds it, too.
     """
     draft = CompactionDraft(branch, texts, summary, results, limit, counter)
     shown_results = [result for result in results if result.text]
@@ -84,11 +88,14 @@ class CompactionDraft:
         chosen `texts` of messages and the `results`. A result without text is listed as omitted.
         `limit` is in tokens.
         """
-        code = branch.code  # begins every heading; no result can contain it
+        # Every heading begins with this code. It is the digest of the history, so no result can
+        # have it.
+        code = branch.code
         self._limit, self._counter = limit, counter
         self._opening = [branch.first_line, OPENING.format(code=code)]
         if summary:
             self._opening.append(f"[{code} summary by the agent]\n{summary}")
+        # The parts of messages and of results, by their positions in the history.
         self._messages = {
             position: f"[{code} {text.role}]\n{text.text}" for position, text in texts.texts.items()
         }
@@ -99,6 +106,7 @@ class CompactionDraft:
         self._part_tokens = {
             position: self._count([part]) for position, part in self._parts.items()
         }
+        # The tokens of the parts that are never omitted.
         self._fixed_tokens = self._count([*self._opening, *self._messages.values(), LAST_LINE])
         self._omitted = [result for result in results if not result.text]
         self._list_omitted()
@@ -129,7 +137,10 @@ class CompactionDraft:
         )
 
     def _list_omitted(self) -> None:
-        """Write a line on each of the newest omitted results, and one line on all older ones."""
+        """Write one line for each of the newest omitted results, and one for all older ones.
+
+        The lines of the newest results have at most `LIST_SHARE` of the text.
+        """
         self._lines: dict[int, str] = {}
         remaining_tokens = int(LIST_SHARE * self._limit)
         for result in reversed(self._omitted):
@@ -148,6 +159,7 @@ class CompactionDraft:
 
 
 def _omitted_line(result: CompactedResult) -> str:
+    """Return the line on an omitted result: its position, its call and its size."""
     return (
         f"- Result {result.position} is omitted: {result.tool} "
         f"{_shorten(result.arguments)} ({result.tokens:,} tokens)"
@@ -165,10 +177,12 @@ def _older_line(omitted: Sequence[CompactedResult]) -> str:
 
 
 def _result_part(result: CompactedResult, code: str) -> str:
+    """Return the part of a result: a heading that begins with `code`, and the text."""
     kind = "result" if result.is_complete else "part of result"
     return f"[{code} {kind} {result.position}: {result.tool} {result.arguments}]\n{result.text}"
 
 
 def _shorten(arguments: str) -> str:
+    """Return arguments as one line of at most `ARGUMENT_CHARACTERS` characters."""
     line = " ".join(arguments.split())
     return line if len(line) <= ARGUMENT_CHARACTERS else f"{line[: ARGUMENT_CHARACTERS - 1]}…"

@@ -17,8 +17,8 @@ NEVER_SHOWN: Final = "never in view so far"
 class DisplayChange(NamedTuple):
     """A change of how a result is shown.
 
-    The call of `turn`, which has `events` events before it, made the change. `kind` is the type of
-    the edge that stores the change.
+    The change was made by the call number `turn`, before which the history had `events` events.
+    `kind` is the type of the edge that stores the change.
     """
 
     events: int
@@ -28,15 +28,17 @@ class DisplayChange(NamedTuple):
 
 @dataclass(slots=True, frozen=True)
 class DisplayHistory:
-    """The changes of how a branch's calls showed a result, in order."""
+    """All changes of how the calls of a branch showed one result, in order."""
 
     changes: tuple[DisplayChange, ...] = ()
 
     def decision(self, turn: int, remaining_tokens: int) -> ResultDecision:
-        """Return how the call of `turn` showed the result, and why.
+        """Return how the call number `turn` showed the result, and why.
 
-        `remaining_tokens` is the number of tokens of its budget that the call did not use.
+        `remaining_tokens` is the number of tokens of its budget that the call did not use. It is
+        given with the decision to omit a result.
         """
+        # The last change before or at this call still holds.
         changes = [change for change in self.changes if change.turn <= turn]
         if not changes:
             return ResultDecision("omitted", None, NEVER_SHOWN, remaining_tokens)
@@ -46,6 +48,7 @@ class DisplayHistory:
         if kind == DROPPED:
             reason = f"dropped when the prompt was rebuilt at call {call}"
             return ResultDecision("omitted", None, reason, remaining_tokens)
+        # The result is shown in part, again or from the beginning.
         was_dropped = any(change.kind == DROPPED for change in changes)
         reason = f"a part was restored at call {call}" if was_dropped else IN_PART
         return ResultDecision("excerpt", None, reason, remaining_tokens)
@@ -54,8 +57,9 @@ class DisplayHistory:
 def has_recorded_reasons(record: CallRecord) -> bool:
     """Return whether the recorded calls explain why a call shows or omits each result.
 
-    They do if the call continues the prompt before it: then each result is shown as the last call
-    that changed its display showed it. Otherwise the call must be rendered again for the reasons.
+    They do if the policy is cache-aware and its rendering was sent. Then each call continues the
+    prompt before it, so a result is shown as the last change left it. Otherwise the call must be
+    rendered again to find the reasons.
     """
     return policy_named(record.settings.policy).is_cache_aware and not record.sent_full
 

@@ -32,10 +32,10 @@ class ResultDecision:
     - `display` is "complete", "excerpt", "compaction" or "omitted".
     - `order` is the result's position in the order of selection, from 1. It is None if the result
       was not selected.
-    - If the result did not fit, `selected_count` is the smallest number of selected results after
-      which it no longer fitted. `remaining_tokens` is the number of tokens that were free then.
-    - If the policy gives a reason of its own for an omission, `remaining_tokens` is the number of
-      tokens that the whole selection left unused.
+    - If the result did not fit, `selected_count` is the number of results that had been selected
+      when it stopped fitting. `remaining_tokens` is the number of tokens that were free then.
+    - If the policy gives a reason of its own for an omission, `selected_count` is None, and
+      `remaining_tokens` is the number of tokens that the whole selection left unused.
     """
 
     display: str
@@ -52,12 +52,15 @@ class ResultDecisions:
     rendered: RenderedCall
 
     def of(self, result: int) -> ResultDecision:
-        """Return the decision on the result with this number."""
+        """Return the decision on the result with this number.
+
+        The policy's own reason is preferred, if the policy gives reasons.
+        """
         selection = self.rendered.selection
         order = self._orders.get(result)
         policy_reason = selection.reasons.get(result)
         substitute = selection.excerpts.get(result)
-        if substitute is not None:
+        if substitute is not None:  # the result is shown as an excerpt or a summary
             limit = selection.limits.get(result, substitute.tokens)
             size_reason = f"larger than the budget, so {substitute.kind} of at most {limit} tokens"
             return ResultDecision(substitute.kind, order, policy_reason or size_reason)
@@ -74,6 +77,7 @@ class ResultDecisions:
         """
         view = self.rendered.view
         results = view.history.results
+        # The policy could not select the result.
         if results.call_event[result] == NO_CALL:
             return ResultDecision("omitted", None, "no call asked for it")
         if not view.eligible[result] and results.turn[result] in self._dropped_turns:
@@ -81,10 +85,12 @@ class ResultDecisions:
         if result in self._host_of:
             position = results.message[self._host_of[result]]
             return ResultDecision("excerpt", None, RESTORED.format(position=position))
+        # The policy omitted it for a reason of its own.
         free_tokens = self._free_tokens_after
         if policy_reason:
             rank_note = self.rebuild.rank_note(result) if self.rebuild else ""
             return ResultDecision("omitted", None, policy_reason + rank_note, free_tokens[-1])
+        # The policy selects by score while results fit: find when this result stopped fitting.
         cost = int(view.costs[result])
         last_count = len(free_tokens) - 1
         if cost <= free_tokens[last_count]:  # it fits even after all selected results
@@ -102,7 +108,10 @@ class ResultDecisions:
 
     @cached_property
     def _host_of(self) -> dict[int, int]:
-        """The result after which each restored result is shown again. Of several, the last one."""
+        """The host of each restored result: the result after which a part of it is shown.
+
+        If a restored result has several hosts, it is the last one.
+        """
         restored = self.rendered.selection.restored
         return {result: host for host, text in restored.items() for result in text.results}
 
@@ -119,10 +128,10 @@ class ResultDecisions:
 
     @cached_property
     def _free_tokens_after(self) -> list[int]:
-        """The tokens that are free for results, by the number of results selected so far.
+        """The tokens that are free for results after 0, 1, 2 and more selected results.
 
-        A substitute counts with its limit, because the policy reserves these tokens before the
-        substitute is written.
+        For a substitute, its limit is subtracted, because the policy reserves so many tokens before
+        the substitute is written.
         """
         selection, view = self.rendered.selection, self.rendered.view
         call_tokens = view.history.results.call_tokens
@@ -138,10 +147,10 @@ class ResultDecisions:
 
 @dataclass(slots=True, frozen=True)
 class UseRow:
-    """An operation that used the result. `event` is its event number.
+    """An operation (a text or tool call of the agent) that used the result.
 
-    It is in the message at `position`. `result_counts` has the values that it repeats, and for each
-    value the number of results that contain it.
+    `event` is the operation's event number, `position` the position of its message. `result_counts`
+    maps each value that it repeats to the number of results that contain the value.
     """
 
     event: int
@@ -154,9 +163,9 @@ class UseRow:
 class ResultRow:
     """One result: its scores (None if the policy has none), its sizes and the decision on it.
 
-    `position` is that of its message, `event` its event number. `tokens` is its size, `cost` its
-    size with its call. `edited_at` is the turn of the first edit of the result's file after the
-    result, None if there is none.
+    `position` is the position of the result's message, `event` its event number. `tokens` is its
+    size, and `cost` its size together with its call. `edited_at` is the turn in which the result's
+    file was edited first after the result, or None.
     """
 
     position: int
@@ -180,20 +189,22 @@ def explain_results(
     numbers: Sequence[int] | None = None,
     decisions: Mapping[int, ResultDecision] | None = None,
 ) -> list[ResultRow]:
-    """Return a row for each of these results (by number), or for every one in transcript order.
+    """Return a row for each of these results, or for every result in transcript order.
 
-    `decisions` are the recorded decisions on these results. If they are None, the decisions follow
-    from the rendering.
+    `numbers` has the numbers of the results, or is None. `decisions` maps them to the recorded
+    decisions. If it is None, the decisions are computed from the rendering.
     """
     view, scores = rendered.view, rendered.selection.scores
     history, results = view.history, view.history.results
     if numbers is None:
         numbers = range(len(results))
+    # Read once what the rows of all results need.
     uses_by_result = _use_rows(history, set(numbers))
     decisions_now = ResultDecisions(rendered)
     rebuild = decisions_now.rebuild if decisions is None else None
     rows: list[ResultRow] = []
     for result in numbers:
+        # The scores: of the policy, or else of the last rebuild.
         relevance = usefulness = score = None
         if scores:
             relevance, usefulness, score = scores.of(result)
@@ -263,10 +274,11 @@ def with_recorded_displays(
     *,
     sent_full: bool,
 ) -> list[ResultRow]:
-    """Return the rows of these results. If a recorded display differs from today's, use it.
+    """Return the rows with the recorded display of each result instead of today's, if they differ.
 
-    `sent_full` says whether the model received the full history. Then the reason says what a
-    rendering would have shown.
+    `rows` are the rows of the results `numbers` by the selection `today`. The reason of a changed
+    row says what today's rules would show. If the model received the full history (`sent_full`), it
+    says what a rendering would have shown.
     """
     differing_results = recorded_selection.differing_results(today)
     reason_start = SENT_FULL if sent_full else RULES_CHANGED

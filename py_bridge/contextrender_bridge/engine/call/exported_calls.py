@@ -47,8 +47,8 @@ class ExportedCall:
     """A model call that had the first `messages` messages of its branch.
 
     `repeated` is true if the call was made again when the branch already had later messages.
-    `edges` store its selection; None if one is missing in the store. `miss_edges` lead to the
-    results that its answer used and its prompt did not show.
+    `edges` store its selection. They are None if one of them is missing in the store. `miss_edges`
+    lead to the results that the call's answer used although the prompt did not show them.
     """
 
     messages: int
@@ -60,8 +60,9 @@ class ExportedCall:
     def to_json(self) -> Json:
         """Return the call in the format of exports, without the fields that are not set.
 
-        The format names `messages` "position", `repeated` "again" and `miss_edges` "misses". Leave
-        out edges with damaged fields, which could not be imported.
+        In the format, `messages` is named "position", `repeated` "again", and `miss_edges`
+        "misses". An edge with damaged fields could not be imported. So leave out the whole
+        selection if one of its edges is damaged, and leave out damaged edges to misses.
         """
         call: Json = {"position": self.messages, **self.record.to_json()}
         if self.repeated:
@@ -103,29 +104,33 @@ def read_calls(
 ) -> list[ExportedCall]:
     """Return the calls of a branch that shares the first `fork` messages with its parent.
 
-    `event_kinds` has the kinds of the events of each message of the branch, as `event_kinds_of`
-    returns them, first those shared with the parent. `field_path` names the branch in errors. Raise
-    InvalidRequest if a call does not have the format of exports, or refers to an event that is not
-    before it.
+    `event_kinds` has an entry for each message of the branch, also for shared ones: the kinds of
+    its events, as `event_kinds_of` returns them. `field_path` names the branch in errors. Raise
+    InvalidRequest if a call does not have the format of exports, or refers to an event that does
+    not come before the call.
     """
     events_before = list(accumulate(map(len, event_kinds), initial=0))  # by message position
     all_kinds = "".join(event_kinds)
     calls: dict[tuple[int, bool], ExportedCall] = {}
     for item in data:
+        # The calls before the fork are those of the parent.
         position = item.get("position") if isinstance(item, Mapping) else None
         if type(position) is not int or not max(fork, 1) <= position <= len(event_kinds):
             raise InvalidRequest(f"{field_path}.calls must each have a position within the branch")
         call = _call(item, position, field_path)
         if not _refers_only_to(all_kinds[: events_before[position]], call):
             raise InvalidRequest(f"{field_path}.calls refer to a result that was not there yet")
-        # A call and its repetition have the same position.
+        # A call and its repetition may have the same position, but no two others.
         if calls.setdefault((position, call.repeated), call) is not call:
             raise InvalidRequest(f"{field_path}.calls must each have a position of their own")
     return [calls[key] for key in sorted(calls)]
 
 
 def _refers_only_to(kinds_before: str, call: ExportedCall) -> bool:
-    """Return whether a call refers only to events before it. `kinds_before` are their kinds."""
+    """Return whether a call refers only to events before it.
+
+    `kinds_before` has one letter for each event before the call, its kind.
+    """
     if call.record.result_count > kinds_before.count(RESULT_KIND):
         return False
     edges = [*(call.edges.edges if call.edges else ()), *call.miss_edges]
@@ -182,17 +187,20 @@ def _edges(call: Mapping[str, Any]) -> CallEdges:
 def _edge(kind: str, event: int, fields: Mapping[str, Any] | None = None) -> ShownEvent:
     """Return an edge. Raise ValueError, TypeError or KeyError for a wrong format.
 
-    Each kind of edge has its own fields, which `edges_of` (engine.plan.selection_edges) writes.
+    `fields` must be exactly the fields of this kind of edge, as `edges_of` writes them
+    (engine.plan.selection_edges).
     """
     values = dict(fields or {})
     _check(_are_counts([event]))
     names = set(values)
+    # The excerpt that the next call shows, which some edges have in addition.
     if kind in (COMPLETE, EXCERPT) and "next_pieces" in values:
         _check(_are_pieces(values["next_pieces"]) and _are_counts([values["next_tokens"]]))
         names -= NEXT_FIELDS
     if kind in (COMPLETE, DROPPED):  # they have no other fields
         _check(not names)
         return ShownEvent(kind, event, values)
+    # An excerpt or a restored part: both have a text of so many tokens.
     _check(_are_pieces(values["pieces"]) and _are_counts([values["tokens"]]))
     if kind == EXCERPT:
         _check(names == {"pieces", "tokens", "kind"} and isinstance(values["kind"], str))
@@ -204,7 +212,11 @@ def _edge(kind: str, event: int, fields: Mapping[str, Any] | None = None) -> Sho
 
 
 def _are_pieces(pieces: Any) -> bool:
-    """Return whether these are texts and ranges (start, length) in order, as in `pieces_of`."""
+    """Return whether `pieces` is a list as `pieces_of` returns it.
+
+    It has texts and numbers. Pairs of numbers are ranges (start, length), which are in order and do
+    not overlap.
+    """
     if not isinstance(pieces, list):
         return False
     numbers = [piece for piece in pieces if not isinstance(piece, str)]
@@ -231,9 +243,10 @@ def _miss_edge(event: int, fields: Mapping[str, Any]) -> ShownEvent:
 
 
 def _leads_to(edge: ShownEvent, kinds: str) -> bool:
-    """Return whether an edge leads to one of the first events, whose `kinds` are given.
+    """Return whether an edge leads to one of the events whose `kinds` are given, one letter each.
 
-    A restored part, its host and a miss must be results.
+    The edge of a restored part and of a miss must lead to a result. The host of a restored part
+    must also be a result.
     """
     if edge.kind not in (RESTORED, MISSES):
         return edge.event < len(kinds)

@@ -23,11 +23,12 @@ FIELD_NAME: Final = re.compile(r"""[A-Za-z0-9_.\-]+(?=\\?["']?\s*[:=](?![:=/]))"
 
 @dataclass(slots=True, frozen=True)
 class MissingResult:
-    """A result (by number) that an answer used and that was not complete in the prompt.
+    """A result that an answer used although the prompt did not show it complete.
 
-    `values` are the used values that were not visible, the rarest first. `repeated` is true if the
-    answer repeats the result's tool call word for word. `names_only` is true if all values are
-    names of tools or fields, which an agent knows without the result.
+    `result` is the result's number. `values` are the used values that were not visible, the rarest
+    first. `repeated` is true if the answer repeats the result's tool call word for word.
+    `names_only` is true if all values are names of tools or fields, because an agent knows these
+    without the result.
     """
 
     result: int
@@ -57,18 +58,20 @@ def missing_results(
     prompt: Callable[[], Iterable[str]],
     text_of: TextOf,
 ) -> tuple[MissingResult, ...]:
-    """Return the missing results of the model call that the message at `answer` answers.
+    """Return the results that an answer needed and that were missing in its call's prompt.
 
-    A result is missing if it was not `complete` in the call's prompt, and the answer used a value
-    of it that is nowhere in the prompt, or repeats its tool call. `prompt()` reads the texts of the
-    prompt, which takes long.
+    `answer` is the position of the answer. A result is missing if it is not among the `complete`
+    results of the prompt, and if the answer repeats the result's tool call, or uses a value of the
+    result that is nowhere in the prompt. `prompt()` reads the prompt's texts, which takes long.
     """
+    # The used values of results that were not complete.
     complete_results = set(complete)
     values_by_result = {
         result: values
         for result, values in values_used(history, answer).items()
         if result not in complete_results
     }
+    # Those of the values that are not in any other text of the prompt. Only read it if needed.
     used_values: set[str] = set().union(*values_by_result.values())
     invisible_values = without_visible(used_values, prompt()) if used_values else set()
     result_counts = history.reuse.result_counts(invisible_values)
@@ -89,7 +92,7 @@ def missing_results(
 
 
 def values_used(history: History, message: int) -> dict[int, set[str]]:
-    """Return the values that a message and its calls used, by the result that had them."""
+    """Map each result that a message or its calls used to the values of it that they used."""
     values_by_result: dict[int, set[str]] = {}
     for use in uses_of(history, message):
         values_by_result.setdefault(use.result, set()).update(use.values)
@@ -116,9 +119,9 @@ def without_visible(values: set[str], texts: Iterable[str]) -> set[str]:
 
 
 def prompt_texts(items: Iterable[RenderedMessage], originals: Iterable[Json]) -> Iterator[str]:
-    """Yield the texts of a prompt's messages and of their calls.
+    """Yield the texts of a prompt's messages and of their calls, as the prompt shows them.
 
-    `originals` are the recorded messages of the prompt's `items`.
+    `originals` are the recorded messages, one for each of the prompt's `items`.
     """
     for item, original in zip(items, originals, strict=True):
         yield content_text(original.get("content")) if item.text is None else item.text

@@ -7,10 +7,11 @@ from contextrender_bridge.engine.history.token_tracking import TextOf
 
 
 def old_versions_used(history: History, message: int, text_of: TextOf) -> dict[int, int]:
-    """Return the results of which a message used an old version, and the turn of the first edit.
+    """Map each result of which a message used an old version to the turn of the file's first edit.
 
-    A message used an old version of a result's file if it used a value that was only in lines which
-    edits before the message had replaced, and that is in no newer result of the file.
+    A result is an old version if its file was edited before the message. The message used the old
+    version if it used a value of the result that is only in lines that were replaced by the edits,
+    and that is in no newer result of the file.
     """
     edit_turns: dict[int, int] = {}
     positions = history.results.message

@@ -24,11 +24,12 @@ MAX_TOOLS: Final = 1_000
 class ProviderUsage:
     """The usage of the call that had `messages` messages, and the delivery of its history.
 
-    - `tokens` has the counts of `TOKEN_FIELDS`, None if the provider reported none.
+    - `tokens` has the counts of `TOKEN_FIELDS`. It is None if the provider reported no counts.
     - `model` is the model's name in the provider's reply, `requested_model` its name in the
       request.
-    - `added_tokens` are those of our own recall tool, which the full history would not have.
-    - `declared_tokens` has the tokens of each tool's declaration in the request, None if unknown.
+    - `added_tokens` are the tokens of our own recall tool. The full history would not have them.
+    - `declared_tokens` maps each tool's name to the tokens of its declaration in the request. It is
+      None if they are unknown.
     """
 
     messages: int
@@ -42,7 +43,10 @@ class ProviderUsage:
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:
-        """Read the `usage` field of a request. Raise InvalidRequest if it is wrong."""
+        """Read the `usage` field of a request. Raise InvalidRequest if it is wrong.
+
+        Names of models and tools are cut if they are too long.
+        """
         messages = fields.get("messages")
         if set(fields).difference(FIELDS) or type(messages) is not int or messages < 1:
             raise InvalidRequest(f"usage has {', '.join(FIELDS)}; messages must be at least 1")
@@ -54,6 +58,7 @@ class ProviderUsage:
                 f"usage.declared_tokens must map at most {MAX_TOOLS} tool names to tokens"
             )
 
+        # All counts must be whole numbers; a missing count is 0.
         tokens = tuple(fields.get(name, 0) for name in TOKEN_FIELDS)
         added = fields.get("added_tokens", 0)
         if not all(map(is_count, (*tokens, added, *(declared or {}).values()))):
@@ -78,10 +83,10 @@ class ProviderUsage:
         )
 
     def is_of_other_call(self, record: CallRecord) -> bool:
-        """Return whether this usage is of another call, with the same history but another model.
+        """Return whether this usage belongs to another call with the same history.
 
-        The model of `record` is that of the request until the record has usage. Then it is the
-        model's name in the provider's reply.
+        It does if the models differ. Until a record has usage, its model is the name in the
+        request. Afterwards it is the name in the provider's reply.
         """
         if record.usage is not None:
             return bool(self.model) and self.model != record.model
@@ -91,14 +96,14 @@ class ProviderUsage:
     def add_to(self, record: CallRecord, *, in_totals: bool = False) -> CallRecord:
         """Return a copy of `record` with this usage and reply, and the reported model and delivery.
 
-        If the record is already in the session's totals (`in_totals`), it keeps its own model and
-        delivery.
+        If the record is already in the session's totals (`in_totals`), it keeps its delivery.
         """
         record = replace(record, added_tokens=self.added_tokens, reply=self.reply)
         if in_totals:
             return replace(record, usage=self.tokens, model=self.model or record.model)
         delivery = self.delivery or record.delivery
-        # The record of a full history does not have the tokens that a rendering would have had.
+        # If the record says that the full history was sent, it no longer has the token counts of
+        # the rendering, so it cannot become the record of a rendered call.
         if record.sent_full and self.delivery == RENDERED:
             delivery = record.delivery
         return replace(

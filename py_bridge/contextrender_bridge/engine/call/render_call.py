@@ -39,9 +39,9 @@ from contextrender_bridge.engine.text.transcript import Json
 from contextrender_bridge.engine.text.values import extract_values
 
 Compact = Callable[[int, int], str | None]
-"""Returns a model's summary of a result (first argument), or None if there is none.
+"""Returns a model's summary of a result, or None if there is no summary.
 
-The second argument is the largest number of tokens that the summary may have.
+The arguments are the result's number, and the most tokens that the summary may have.
 """
 
 MARK_TOKENS = 40
@@ -50,11 +50,11 @@ MARK_TOKENS = 40
 
 @dataclass
 class RenderedCall:
-    """A call's selection, with the input from which the policy made it.
+    """A call's selection, and the input `view` from which the policy made it.
 
-    `new_vectors` are the embeddings that were computed for it, and `summary_usage` has the usage of
-    new summaries. If `sends_everything` is true, the prompt has every message with all of its
-    calls, also calls without results.
+    `new_vectors` maps results to the embeddings that were computed for this rendering.
+    `summary_usage` has the usage of new summaries. If `sends_everything` is true, the prompt has
+    every message with all of its calls, also calls without results.
     """
 
     view: PolicyInput
@@ -116,7 +116,8 @@ class RenderedCall:
     def truncated(self) -> list[int]:
         """The positions of messages whose text or calls are cut, or whose text is dropped.
 
-        If whole turns are dropped, their messages are not among these.
+        If the policy drops whole turns, dropped texts are left out, because nothing of these
+        messages is in the prompt.
         """
         text, results = self.selection.text, self.view.history.results
         dropped_texts = () if text.dropped_turns else text.dropped
@@ -133,7 +134,10 @@ class RenderedCall:
 
     @property
     def pinned(self) -> dict[int, str]:
-        """The display of each pinned result, by position; `omitted` if it is not in the prompt."""
+        """The display of each pinned result, by the result's position.
+
+        A display is "complete", the kind of a substitute, or "omitted".
+        """
         positions, excerpts = self.view.history.results.message, self.selection.excerpts
         displays = dict.fromkeys(self.selection.complete, "complete")
         displays |= {result: substitute.kind for result, substitute in excerpts.items()}
@@ -157,7 +161,7 @@ def render_call(
     previous: Selection | None = None,
     select_answered: bool = False,
 ) -> RenderedCall:
-    """Return the rendering before the next model call.
+    """Let the policy select the prompt of the next model call, and return the rendering.
 
     - `text_of(message)` reads a message's text, for texts that are embedded or replaced.
     - `originals(start, stop)` reads messages, for policies that track tokens. Without it, all
@@ -168,9 +172,10 @@ def render_call(
     - The results of `pins`, and with `agent_defaults` the newest results, are in every prompt.
     - An automatic budget stays within `model_window`, if that is known.
     - `previous` is the selection of the last answered call with this policy whose selection is
-      known. A cache-aware policy continues the prompt of the last answered call. So if
-      `select_answered` is true, the selections of later answered calls are computed first.
+      known. A cache-aware policy continues the prompt of the last answered call. If there are later
+      answered calls, `select_answered` is true, and their selections are computed first.
     """
+    # The object computes the relevance when the policy needs it, and has the new vectors then.
     relevance = Relevance(history, embedder, text_of, parameters.query_task_share)
     view = policy_input(
         history,
@@ -213,7 +218,11 @@ def policy_input(
     previous: Selection | None = None,
     select_answered: bool = False,
 ) -> PolicyInput:
-    """Return the input of a policy. The parameters are those of `render_call`."""
+    """Return the input of a policy. `render_call` explains the parameters.
+
+    Only a cache-aware policy can have an automatic budget. Any other policy has `START_BUDGET` as
+    its budget if `budget` is `AUTO`.
+    """
     if policy.is_cache_aware:
         limit, start_budget = limits_of(budget, model_window)
     else:  # the policy does not change its budget from call to call
@@ -237,9 +246,10 @@ def policy_input(
 def _with_substitutes(
     view: PolicyInput, selection: Selection, compact: Compact | None
 ) -> Selection:
-    """Return the selection with the substitutes that the policy has only set limits for.
+    """Write the substitutes of oversized results, and return the selection with them.
 
-    Such a substitute is the model's summary that `compact` returns, or else an excerpt.
+    The policy has only set their limits in tokens. A substitute is the model's summary that
+    `compact` returns. If there is none within the limit, it is an excerpt.
     """
     if not selection.limits:
         return selection
@@ -255,13 +265,17 @@ def _with_substitutes(
 
 
 def assemble_all(messages: Iterable[Json], items: Iterable[RenderedMessage]) -> list[Json]:
-    """Return the messages of a prompt. `messages` are the originals of its `items`."""
+    """Return the messages of a prompt as the model receives them.
+
+    `messages` are the original messages, one for each of the prompt's `items`.
+    """
     return [assemble(message, item) for message, item in zip(messages, items, strict=True)]
 
 
 def assemble(message: Json, item: RenderedMessage) -> Json:
     """Return a message as the model receives it, with the item's calls, arguments and text."""
     assembled = dict(message)
+    # Only the shown calls stay, some with cut arguments.
     calls = (message.get("tool_calls") or ()) if message.get("role") == "assistant" else ()
     has_other_calls = len(item.calls) < len(calls) or bool(item.arguments)
     if calls and has_other_calls:
@@ -299,8 +313,8 @@ def _excerpt(view: PolicyInput, result: int, limit: int) -> str:
     history, counter = view.history, view.counter
     position, tokens = history.results.message[result], history.results.tokens[result]
     header = excerpt_header(position, tokens, "Excerpt")
-    # Values that operations have used, or that the latest messages have, should be in the excerpt
-    # (docs/method.md, Oversized results).
+    # The excerpt should have the values that the agent used before, and those in the latest
+    # messages, because they may be needed next (docs/method.md, Oversized results).
     needed_values = set(history.reuse.used_values(result))
     for message in {history.last_user, history.last_assistant} - {-1}:
         needed_values |= extract_values(view.text_of(message))
@@ -311,7 +325,10 @@ def _excerpt(view: PolicyInput, result: int, limit: int) -> str:
 
 
 def sent_in_full(rendered: RenderedCall) -> RenderedCall:
-    """Return the prompt with the full history of a call, also with calls without results."""
+    """Return the rendering of a call as if the full history was sent.
+
+    It also has the calls without results.
+    """
     history = rendered.view.history
     selection = select_full_history(history, len(history))
     return RenderedCall(rendered.view, selection, sends_everything=True)

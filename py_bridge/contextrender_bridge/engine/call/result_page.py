@@ -19,9 +19,9 @@ COLUMNS: Final = (
 
 @dataclass(slots=True, frozen=True)
 class Page:
-    """A page of results that are sorted by the column `sort`, or are in transcript order.
+    """A page of results: those from index `offset` on, at most `rows` of them (None for all).
 
-    It has at most `rows` results (None for all), and begins with the one at index `offset`.
+    The results are sorted by the column `sort`. If `sort` is empty, they are in transcript order.
     """
 
     offset: int = 0
@@ -30,13 +30,18 @@ class Page:
     descending: bool = False
 
     def __post_init__(self) -> None:
+        """Raise InvalidRequest if a number is negative or the column is unknown."""
         if self.offset < 0 or (self.rows is not None and self.rows < 0):
             raise InvalidRequest("offset and rows must be 0 or more")
         if self.sort not in ("", *COLUMNS):
             raise InvalidRequest(f"sort must be one of {', '.join(COLUMNS)}")
 
     def of(self, rendered: RenderedCall, selection: Selection) -> list[int]:
-        """Return the numbers of the results on the page. `selection` is that of the call."""
+        """Return the numbers of the results on the page.
+
+        `selection` is the recorded selection of the call, and `rendered` its rendering by today's
+        rules, from which the values of the columns are read.
+        """
         ordered = self._ordered(rendered, selection)
         stop = None if self.rows is None else self.offset + self.rows
         return list(ordered[self.offset : stop])
@@ -59,9 +64,9 @@ def _in_selection_order(
 ) -> list[int]:
     """Return all results in the order in which they were selected, or in the reverse order.
 
-    The order is known only for results that the rendering and the `selection` show in the same way.
-    The other results in the prompt always come after these, the newest first, and then the omitted
-    results, the newest first.
+    The order is known only for results that the rendering and the recorded `selection` show in the
+    same way. After these come the other results of the prompt, and then the omitted results. Both
+    groups are always in the order from the newest to the oldest.
     """
     differing_results = selection.differing_results(rendered.selection)
     ordered = [r for r in rendered.selection.shown_order if r not in differing_results]
@@ -77,6 +82,7 @@ def _column(rendered: RenderedCall, name: str) -> Sequence[Any] | None:
     results = view.history.results
     if name == "name":
         return [view.history.names.get(event, "") for event in results.event]
+    # A cache-aware policy scores results only when it rebuilds the prompt.
     if name == "score" and rendered.selection.rebuilt:
         rebuild = LastRebuild(rendered)
         return [rebuild.score(result) or 0.0 for result in range(len(results))]
@@ -103,13 +109,13 @@ class LastRebuild:
 
     @cached_property
     def scores(self) -> Scores:
-        """The scores of the results before that rebuild (docs/policies.md, Result score)."""
+        """The scores of the results at the time of the rebuild (docs/policies.md, Result score)."""
         view = self.rendered.view
         return scores_of(CallContext(view, self.rendered.selection.rebuilt, tracker(view)))
 
     @cached_property
     def ranks(self) -> dict[int, int]:
-        """The rank by score, from 1, of each result before that rebuild, if it has a tool call."""
+        """The rank by score, from 1, of each result that existed at the rebuild and has a call."""
         has_call = self.scores.context.has_call
         candidates = (result for result in self.scores.best_first if has_call[result])
         return {result: rank for rank, result in enumerate(candidates, 1)}
@@ -124,7 +130,10 @@ class LastRebuild:
         return float(self.scores.result_scores[result]) if result in self.ranks else None
 
     def rank_note(self, result: int) -> str:
-        """Return the rank of an omitted result in words, or "" if it has none."""
+        """Return the rank of an omitted result in words, or "" if it has no rank.
+
+        The words are appended to the reason why the result is omitted.
+        """
         rank = self.ranks.get(result)
         if rank is None:
             return ""

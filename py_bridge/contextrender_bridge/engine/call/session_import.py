@@ -61,8 +61,8 @@ def read_export(data: Mapping[str, Any]) -> ExportedSession:
 def _branches(data: list[Any]) -> list[ImportedBranch]:
     """Return the branches of an export. Raise InvalidRequest, which names the first wrong field.
 
-    A branch may fork from an earlier branch. Then its calls may also refer to events before the
-    fork.
+    A branch may fork from an earlier branch. Then its calls may also refer to the events that it
+    shares with the earlier branch.
     """
     branches: list[ImportedBranch] = []
     event_kinds: list[list[str]] = []  # of each branch: the kinds of the events of each message
@@ -77,27 +77,29 @@ def _branches(data: list[Any]) -> list[ImportedBranch]:
 
 
 def _is_time(stamp: Any) -> bool:
-    """Return whether a value is a number of seconds, not absurdly large."""
+    """Return whether a value is a number of seconds with which dates can be computed."""
     return isinstance(stamp, int | float) and abs(stamp) < 1e12
 
 
 def _branch(data: Mapping[str, Any], number: int, event_kinds: list[list[str]]) -> ImportedBranch:
     """Return a branch of an export. Raise InvalidRequest, which names the first wrong field.
 
-    `event_kinds` has for each earlier branch the kinds of the events of each message.
+    `event_kinds` has an entry for each earlier branch: the kinds of the events of each message.
     """
+    # The place of the fork.
     field_path = f"data.branches[{number}]"
     parent, fork = _typed(data, "parent", int), _typed(data, "fork_position", int)
     parent_kinds = event_kinds[parent] if 0 <= parent < number else []  # none for ROOT
     if not ROOT <= parent < number or not 0 <= fork <= len(parent_kinds):
         raise InvalidRequest(f"{field_path} must fork from an earlier branch, within its messages")
+    # The branch's own messages.
     messages = _typed(data, "messages", list)
     timestamps = _typed(data, "timestamps", list)
     if not messages or len(timestamps) != len(messages):
         raise InvalidRequest(f"{field_path} needs messages and as many timestamps")
     if not all(map(_is_time, timestamps)):
         raise InvalidRequest(f"{field_path}.timestamps must be seconds since 1970")
-    check_messages(messages, fork)
+    check_messages(messages, fork)  # raises for a wrong message
     calls = read_calls(
         _typed(data, "calls", list) if "calls" in data else [],
         field_path,

@@ -25,10 +25,10 @@ from contextrender_bridge.engine.policies import DEFAULT_POLICY, policy_named
 DEFAULT_BUDGET = 6_000
 RENDERED: Final = "rendered"
 DELIVERIES: Final = (RENDERED, "full", "holdout")
-"""The possible values of `delivery`, which says what the model was sent.
+"""The possible values of `delivery`, which says what the model received of the history.
 
-`full` is the full history because no rendering was wanted or possible. `holdout` is the full
-history in order to compare both.
+`full` is the full history, because no rendering was wanted or possible. `holdout` is the full
+history, sent on purpose to compare such calls with rendered calls.
 """
 MAX_NAME_LENGTH: Final = 80
 SETTINGS: Final = ("budget", "policy", "parameters", "agent_defaults", "window", *PIN_FIELDS)
@@ -52,9 +52,10 @@ class RenderSettings:
     window: int = 0
 
     def updated(self, changes: Mapping[str, Any]) -> Self:
-        """Return a copy with changed `SETTINGS`. A setting that is None or missing stays as it is.
+        """Return a copy with the changes. A setting that is None or missing does not change.
 
-        Raise InvalidRequest for an unknown name or an invalid value.
+        Raise InvalidRequest for a name that is not in `SETTINGS`, or for an invalid value. The
+        error says that a setting is wrong (`setting=True`).
         """
         try:
             return self._updated(changes)
@@ -68,7 +69,10 @@ class RenderSettings:
 
     @staticmethod
     def of(fields: Mapping[str, Any]) -> RenderSettings:
-        """Return the settings among stored fields. Raise InvalidRequest if a value is invalid."""
+        """Return the settings from stored fields, and ignore all other fields.
+
+        Raise InvalidRequest if a value is invalid.
+        """
         values = {name: value for name in SETTINGS if (value := fields.get(name)) is not None}
         return _parsed(json.dumps(values))
 
@@ -77,7 +81,7 @@ class RenderSettings:
         return deepcopy(_as_json(self))
 
     def _updated(self, changes: Mapping[str, Any]) -> Self:
-        """Return a copy with the changed settings, as `updated` does."""
+        """Check each change and return a copy with all of them, as `updated` does."""
         unknown_names = set(changes) - set(SETTINGS)
         if unknown_names:
             raise InvalidRequest(
@@ -136,7 +140,7 @@ AGENT_SETTINGS = RenderSettings(budget=AUTO, policy=LIVE_POLICY, agent_defaults=
 
 
 def has_changes(changes: Mapping[str, Any]) -> bool:
-    """Return whether a request changes any setting. A setting that it does not change is None."""
+    """Return whether a request changes any setting. A value of None changes nothing."""
     return any(value is not None for value in changes.values())
 
 
@@ -144,8 +148,8 @@ def has_changes(changes: Mapping[str, Any]) -> bool:
 class SettingsByTurn:
     """The settings of a branch's calls.
 
-    `changes` has the turns at which the settings changed, and the new settings. Calls before the
-    first change have `default`.
+    `changes` has pairs of a turn at which the settings changed and the new settings. Calls before
+    the first change have the settings `default`.
     """
 
     default: RenderSettings
@@ -161,15 +165,18 @@ class SettingsByTurn:
         return cls(default, tuple(changes))
 
     def at(self, turn: int) -> RenderSettings:
-        """Return the settings of a call; if it was not recorded, those of the last one before."""
+        """Return the settings of a call.
+
+        If the call was not recorded, return the settings of the last recorded call before it.
+        """
         settings_so_far = [settings for first_turn, settings in self.changes if first_turn <= turn]
         return settings_so_far[-1] if settings_so_far else self.default
 
     def before(self, turn: int | None) -> RenderSettings:
         """Return the settings of the call of a turn, or of the next call if `turn` is None.
 
-        A live agent sends its settings with each call, so its next call has those of its last call.
-        Any other next call has the default.
+        A live agent sends its settings with each call, so its next call will probably have the
+        settings of its last call. In any other session, the next call has the default settings.
         """
         if turn is not None:
             return self.at(turn)
@@ -178,7 +185,10 @@ class SettingsByTurn:
         return last if is_live_agent else self.default
 
     def updated(self, changes: Mapping[str, Any]) -> Self:
-        """Return a copy with changes in all settings. Raise InvalidRequest if one is invalid."""
+        """Return a copy in which the settings of every turn, and the default, have the changes.
+
+        Raise InvalidRequest if a change is invalid.
+        """
         return type(self)(
             self.default.updated(changes),
             tuple((turn, settings.updated(changes)) for turn, settings in self.changes),
@@ -187,7 +197,7 @@ class SettingsByTurn:
 
 @dataclass(slots=True, frozen=True)
 class CallMetadata:
-    """The delivery, the model and the client's name, which the caller sends with a model call."""
+    """The data that the caller sends with a model call: delivery, model and the client's name."""
 
     delivery: str = RENDERED
     model: str = ""
@@ -205,7 +215,7 @@ class CallMetadata:
         return cls(delivery, short_name(model), client)
 
     def with_model(self, model: str) -> Self:
-        """Return a copy with that model, unless the caller named one."""
+        """Return a copy with this model, or the same object if the caller named a model."""
         return self if self.model else replace(self, model=short_name(model))
 
 
@@ -216,8 +226,8 @@ def check_delivery(delivery: str) -> None:
 
 
 def short_name(model: str) -> str:
-    """Return a model's name, cut at `MAX_NAME_LENGTH`, with `_` instead of other characters.
+    """Return a name of at most `MAX_NAME_LENGTH` characters.
 
-    These are characters that are not printable.
+    Characters that are not printable are replaced by `_`.
     """
     return "".join(char if char.isprintable() else "_" for char in model[:MAX_NAME_LENGTH])

@@ -24,7 +24,10 @@ from contextrender_bridge.engine.call.missing_results import MissingResult
 
 Row = list[Any]
 Key = tuple[str, str, str, str, str]
-"""The key of a row: day (in UTC), client, model, policy and delivery."""
+"""The key of a row: day (in UTC), client, model, policy and delivery.
+
+A stored row is a list of these five texts and then the numbers of a `CallTotals`.
+"""
 
 MAX_ROWS: Final = 64
 """The largest number of rows. Calls that would need more rows are counted under `OTHER`."""
@@ -100,7 +103,8 @@ class PreviousCall:
     """The data of a call that are needed to compute the sums of the next call.
 
     `full` is the number of tokens of its full history, `at` its time in seconds since 1970.
-    `usage_state` is the state of the estimate of the usage with the full history.
+    `usage_state` is the state from which the usage of the next full history is estimated. All are 0
+    if there was no call before.
     """
 
     full: int = 0
@@ -111,8 +115,8 @@ class PreviousCall:
     def of(cls, tokens: Sequence[int], at: int, state_numbers: Sequence[int]) -> Self:
         """Return the data of a stored call.
 
-        `tokens` are the counts in the field `tokens` of the call's record. `state_numbers` are
-        those that the property `state_numbers` returned.
+        `tokens` are the counts in the field `tokens` of the call's record. `state_numbers` is the
+        list that the property `state_numbers` returned, empty if no call had usage.
         """
         usage_state = NOTHING_BILLED
         if state_numbers:
@@ -123,7 +127,7 @@ class PreviousCall:
 
     @property
     def state_numbers(self) -> list[int]:
-        """The `usage_state` as numbers that are stored; empty if no call had usage."""
+        """The numbers with which `usage_state` is stored, or none if no call had usage."""
         if self.usage_state == NOTHING_BILLED:
             return []
         return [int(number) for number in astuple(self.usage_state)]
@@ -136,10 +140,11 @@ def add_call(
     window: int | None,
     answer: CallTotals,
 ) -> tuple[list[Row], list[int]]:
-    """Return the rows with a call and the sums of its `answer` added.
+    """Add a call to the rows, and return the new rows.
 
-    Also return the `PreviousCall.state_numbers` of the call, which are stored with the call and
-    read when the next call is added.
+    `answer` has the sums that follow from the call's answer (`answer_sums`). Also return the call's
+    `PreviousCall.state_numbers`. They are stored with the call, because adding the next call needs
+    them.
     """
     sums, call = prompt_sums(record, previous, window)
     return add_sums(rows, record, sums.plus(answer)), call.state_numbers
@@ -152,7 +157,7 @@ def subtract_call(
     window: int | None,
     answer: CallTotals,
 ) -> list[Row]:
-    """Return the rows without a call that `add_call` added with these values."""
+    """Return the rows without a call. `add_call` has added the call with the same arguments."""
     sums, _ = prompt_sums(record, previous, window)
     return add_sums(rows, record, CallTotals().minus(sums.plus(answer)))
 
@@ -166,7 +171,7 @@ def answer_sums(
     """Return the sums of a call that follow from its answer.
 
     `output` is the number of the answer's tokens. `complete` has the results that the prompt showed
-    complete, `used_results` those that the answer used.
+    complete. `used_results` has the results that the answer used.
     """
     # If an answer used only names of tools or fields, it had them without the result: no miss.
     misses = sum(not missing_result.names_only for missing_result in missing_results)
@@ -183,9 +188,10 @@ def answer_sums(
 def prompt_sums(
     record: CallRecord, previous: PreviousCall, window: int | None
 ) -> tuple[CallTotals, PreviousCall]:
-    """Return the sums of a call's prompt and usage, and the call's data for the next call.
+    """Return the sums of a call without its answer's, and the call as the next one's `previous`.
 
-    `window` is the context window of the call's model in tokens, None if it is unknown.
+    `previous` is the call before. `window` is the context window of the call's model in tokens, or
+    None if it is unknown.
     """
     full = record.full
     full_capped = min(full, window or full)
@@ -206,19 +212,22 @@ def prompt_sums(
 def usage_sums(
     record: CallRecord, previous: PreviousCall, window: int | None = None
 ) -> tuple[CallTotals, PreviousCall]:
-    """Return what a call's usage adds to its sums, and the `previous` data with the new estimate.
+    """Return what a call's usage adds to its sums, and `previous` with a new `usage_state`.
 
-    The call's sums already have our own counts of its prompt and of the full prompt. The returned
-    counts correct these to the provider's counts. The other sums are the provider's counts.
+    The call's sums already have our own token counts of its prompt and of the full prompt. For
+    these, return the difference to the provider's counts, so that the sum is the provider's count.
+    The other numbers are the provider's counts. Without usage, return zeros and `previous`.
     """
     if record.usage is None:
         return CallTotals(), previous
+    # Estimate the usage that the full history would have had.
     uncached, cache_read, cache_write, cache_write_1h, output = record.usage
     usage = Usage(record.model, uncached, cache_read, cache_write, cache_write_1h, output)
     omitted_tokens = record.full - record.prompt - record.added_tokens
     full_usage, usage_state = estimate_full_usage(
         previous.usage_state, usage, omitted_tokens, record.at - previous.at
     )
+    # The differences between the provider's counts and our own.
     full_capped = min(record.full, window or record.full)
     prompt_correction = usage.prompt - record.prompt
     full_correction = full_usage.prompt - full_capped
@@ -256,9 +265,10 @@ def _key_of(record: CallRecord) -> Key:
 
 
 def add_sums(rows: Sequence[Row], record: CallRecord, sums: CallTotals) -> list[Row]:
-    """Return the rows with a call's sums added.
+    """Add a call's sums to the row with the call's key, and return the new rows.
 
-    The number of rows is limited, because callers choose the names of clients and models.
+    Callers choose the names of clients and models, so the number of rows must be limited. A call
+    that would need too many rows is added to the row `OTHER` of its day. Rows of zeros are removed.
     """
     totals, key = dict(read_rows(rows)), _key_of(record)
     if key not in totals and len(totals) >= MAX_ROWS:
@@ -281,7 +291,7 @@ def total_of(rows: Iterable[Row]) -> CallTotals:
 
 
 def read_rows(rows: Iterable[Row]) -> Iterable[tuple[Key, CallTotals]]:
-    """Yield the key and the sums of every row."""
+    """Yield the key and the sums of every stored row."""
     for row in rows:
         day, client, model, policy, delivery, *numbers = row
         yield (
@@ -298,6 +308,7 @@ def last_client(rows: Iterable[Row]) -> str:
 
 
 def _without_last_zeros(numbers: list[int]) -> list[int]:
+    """Remove the zeros at the end of the list, which are not stored, and return the list."""
     while numbers and not numbers[-1]:
         numbers.pop()
     return numbers
@@ -307,8 +318,8 @@ def _without_last_zeros(numbers: list[int]) -> list[int]:
 class CostTotals:
     """The costs of one model's calls in dollars, None if the model has no price.
 
-    - If the provider reported the usage of all calls, `cost` is what it bills, and `full_cost` the
-      cost of the estimated usage with the full history.
+    - If the provider reported the usage of all calls, `cost` is the cost of this usage, and
+      `full_cost` the cost of the estimated usage with the full history.
     - Otherwise `is_estimate` is true, and both are computed from our own counts of the prompts and
       of the full prompts. Tokens that a prompt shares with the prompt of the call before cost a
       cache read, all other tokens a cache write.
@@ -322,7 +333,7 @@ class CostTotals:
 
 
 def add_rows(sessions: Iterable[Iterable[Row]]) -> dict[Key, CallTotals]:
-    """Return the sums of many sessions' rows by key."""
+    """Add up the rows of many sessions that have the same key. Return the sums by key, sorted."""
     totals: dict[Key, CallTotals] = {}
     for rows in sessions:
         for key, sums in read_rows(rows):
@@ -333,12 +344,13 @@ def add_rows(sessions: Iterable[Iterable[Row]]) -> dict[Key, CallTotals]:
 def cost_of(model: str, sums: CallTotals, prices: Prices) -> CostTotals:
     """Return the costs of a model's calls, whose totals are `sums`.
 
-    Prompts with the full history count as cut to the model's window.
+    A full history that exceeds the model's window costs only as many tokens as the window has.
     """
     price = prices.of_model(model)
     if price is None:
         return CostTotals()
     source = prices.price_source_of(model)
+    # If the usage of some calls is missing, estimate all costs from our own counts.
     if sums.calls_with_usage < sums.calls:
         cost = price.cost_of_counts(sums.prompt, sums.cached, sums.output)
         full_cost = price.cost_of_counts(sums.full_capped, sums.full_capped_cached, sums.output)
