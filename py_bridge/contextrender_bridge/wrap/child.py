@@ -20,9 +20,11 @@ ENDING_SIGNALS = _existing_signals("SIGINT", "SIGTERM", "SIGHUP")
 
 
 def run_child(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run the command to its end and return its exit code, which is negative after a signal.
+    """Run the command to its end and return its exit code.
 
-    Raise OSError if the command cannot be started.
+    If a signal ended the command, the code is the signal's negative number. Signals that this
+    process receives meanwhile are forwarded to the command. Raise OSError if the command cannot be
+    started.
     """
     with _forward_signals() as children:
         child = subprocess.Popen(list(command), env=dict(environment))
@@ -31,9 +33,10 @@ def run_child(command: Sequence[str], environment: Mapping[str, str]) -> int:
 
 
 def exit_status_of(status: int) -> int:
-    """Return the exit code for this process, given the child's, which is negative after a signal.
+    """Return the exit code of this process, given the child's exit code as `run_child` returns it.
 
-    If one of `ENDING_SIGNALS` ended the child, end this process by the same signal.
+    If one of `ENDING_SIGNALS` ended the child, end this process by the same signal, so that the
+    shell handles it in the same way.
     """
     if status >= 0:
         return status
@@ -46,13 +49,15 @@ def exit_status_of(status: int) -> int:
 
 @contextmanager
 def _forward_signals() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Forward signals to the child while the block runs. The block adds the child to the list.
+    """Forward signals to the child while the block runs. Yield a list, to which it adds the child.
 
-    The terminal sends Ctrl-C to both processes. This process ignores it, so that the child decides.
+    The terminal sends Ctrl-C to both processes. This process ignores it, so that the child decides
+    whether to end.
     """
     children: list[subprocess.Popen[bytes]] = []
 
     def forward(number: int, _: FrameType | None) -> None:
+        """Send a signal to the child, unless it has just ended."""
         for child in children:
             with suppress(ProcessLookupError):
                 child.send_signal(number)
@@ -72,7 +77,10 @@ def _forward_signals() -> Iterator[list[subprocess.Popen[bytes]]]:
 
 
 def _is_in_foreground() -> bool:
-    """Return whether Ctrl-C in the terminal reaches both this process and its child."""
+    """Return whether Ctrl-C in the terminal reaches both this process and its child.
+
+    It does if they are the terminal's foreground process group. Without a terminal, it does not.
+    """
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
     except OSError:

@@ -12,7 +12,11 @@ from contextrender_bridge.wrap.run_totals import RunTotals
 
 
 def closing_line(totals: RunTotals, link: str, *, observing: bool, failure: str = "") -> str:
-    """Return the report in one line. `failure` is the reason why no call was answered."""
+    """Return the report in one line: calls, omitted tokens, costs, failures, and the link.
+
+    `observing` means that the proxy changed no prompt. `failure` is the reason why no call was
+    answered, or empty.
+    """
     if not totals.calls:
         reason = f": {failure}" if failure else ""
         return f"no model call was answered{reason}; {link}"
@@ -26,7 +30,10 @@ def closing_line(totals: RunTotals, link: str, *, observing: bool, failure: str 
 
 @dataclass
 class DeclaredTools:
-    """The counts and tokens of the tools that a session's last request declared."""
+    """The tools that a session's last request declared: how many, and their declarations' tokens.
+
+    The last two fields count only the tools that the session never called.
+    """
 
     tools: int = 0
     tokens: int = 0
@@ -35,7 +42,10 @@ class DeclaredTools:
 
     @classmethod
     def of_tools(cls, tools: Sequence[ToolCost]) -> DeclaredTools:
-        """Return the counts of these tools, without ContextRender's own."""
+        """Return the counts of the declared tools among these, without ContextRender's own.
+
+        `declared` of a tool is the number of tokens of its declaration, 0 if it is not declared.
+        """
         declared = [
             tool for tool in tools if tool["declared"] and "contextrender" not in tool["name"]
         ]
@@ -61,8 +71,8 @@ def declared_line(declared: DeclaredTools) -> str:
 def closing_json(totals: RunTotals, declared: DeclaredTools, link: str) -> dict[str, Any]:
     """Return the report at the end of a run as plain values.
 
-    Costs are None if no price is known. `pays_from` is the number of tokens of history from which
-    rendering approximately saves money.
+    Costs are in dollars, and None if no price is known. `pays_from` is the approximate number of
+    tokens of history from which on rendering saves money.
     """
     has_price = totals.priced_calls > 0
     return {
@@ -84,7 +94,10 @@ def closing_json(totals: RunTotals, declared: DeclaredTools, link: str) -> dict[
 
 
 def _tokens_part(totals: RunTotals, observing: bool) -> str:
-    """Return a phrase on the omitted tokens, and on the prompt length from which wrap pays off."""
+    """Return a phrase on the omitted tokens.
+
+    If all prompts were shorter than wrap needs to pay off, the phrase reports that length, too.
+    """
     if observing:
         return f"{totals.tokens_before:,} prompt tokens, nothing changed"
     omitted = totals.tokens_before - totals.tokens_after
@@ -100,7 +113,10 @@ def _tokens_part(totals: RunTotals, observing: bool) -> str:
 
 
 def _cost_parts(totals: RunTotals, observing: bool) -> list[str]:
-    """Return phrases on the cost, on calls without usage, and on models without an own price."""
+    """Return the phrases that apply: the cost, calls without usage, and models without a price.
+
+    A model without a price of its own may have been priced as another model.
+    """
     parts = []
     if totals.priced_calls:
         parts.append(_compared_cost(totals, observing))
@@ -116,7 +132,10 @@ def _cost_parts(totals: RunTotals, observing: bool) -> list[str]:
 
 
 def _compared_cost(totals: RunTotals, observing: bool) -> str:
-    """Return a phrase on the cost, compared with the full history's if the two are different."""
+    """Return a phrase on the cost, compared with the estimated cost of the full history.
+
+    The comparison is left out if nothing was changed, or if both costs are printed alike.
+    """
     cost, full_cost = totals.cost, totals.full_history_cost
     is_equal_when_printed = abs(cost - full_cost) < 0.00005  # four decimals are printed
     if observing or is_equal_when_printed:

@@ -88,11 +88,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_option_position(agent: str, words: Sequence[str]) -> None:
-    """Raise CommandError if an option of wrap comes after the agent's name."""
+    """Raise CommandError if an option of wrap comes after the agent's name.
+
+    There it would be an option of the agent, which does not know it. `words` are the agent's
+    arguments. Other commands than the known agents may have such options.
+    """
     if agent not in AGENTS:
         return
     for position, word in enumerate(words):
-        if word == "--":
+        if word == "--":  # no options follow
             return
         name = word.partition("=")[0]
         if name in WRAP_OPTIONS:
@@ -109,7 +113,8 @@ def _check_option_position(agent: str, words: Sequence[str]) -> None:
 def _settings(args: argparse.Namespace) -> Settings:
     """Return the settings of the environment, overridden by the command line's options.
 
-    Raise CommandError if an option is invalid.
+    A budget and a policy that are not set are those for live agents. Raise CommandError if an
+    option is invalid.
     """
     settings = current_settings()
     changes: dict[str, Any] = {
@@ -122,9 +127,10 @@ def _settings(args: argparse.Namespace) -> Settings:
 
 
 def _agent(name: str, variables: list[str]) -> Agent:
-    """Return the agent with this name, or the command, whose provider's address is in `variables`.
+    """Return the agent with this name, or, if `variables` are given, the command with this name.
 
-    Raise CommandError if there is no such agent or command.
+    The command takes its provider's address from these environment variables. Raise CommandError if
+    there is no such agent, or if the name is missing.
     """
     if not name:
         raise CommandError(

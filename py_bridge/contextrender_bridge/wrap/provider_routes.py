@@ -1,8 +1,8 @@
 """Makes the routes of a wrapped agent: a loopback address for each of its providers.
 
-All routes share one port and require a secret. The secret is in the path of the address. But other
-users of the machine can read command-line arguments. So if an argument has the address, the secret
-is in a header instead.
+All routes share one port and require a secret, which is in the path of the address. But other users
+of the machine can read command-line arguments. So if an argument has the address, the secret is in
+a header instead.
 """
 
 from __future__ import annotations
@@ -51,19 +51,25 @@ class ProviderRoutes:
     def route_to(self, upstream: str, name: str = "") -> str:
         """Return the address of a route to a provider.
 
-        A request to `ROUTE/v1/messages` is forwarded to `UPSTREAM/messages`, so `upstream` includes
-        the version, and the route does not. A new route's address ends in `name`, if that is given.
-        Raise CommandError if `upstream` is not an address, or if ContextRender itself answers
-        there.
+        A request to `ROUTE/v1/messages` is forwarded to `UPSTREAM/messages`. So `upstream` must
+        include the version, such as `/v1`, and the route does not have it. If the provider has no
+        route yet, add one, whose address ends in `name` if that is given. Raise CommandError if
+        `upstream` is not an address, or if ContextRender itself answers there.
         """
         return f"{self.origin}{PREFIX}{self.secret}/{self._route_name(upstream, name)}"
 
     def route_by_header(self, upstream: str) -> str:
-        """Return a route's address without the secret, for agents that send it in a header."""
+        """Return the address of a route to a provider, as `route_to` does, but without the secret.
+
+        It is for agents that send the secret in a header.
+        """
         return f"{self.origin}{PREFIX}{self._route_name(upstream)}"
 
     def _route_name(self, upstream: str, name: str = "") -> str:
-        """Return the name of the provider's route. A new route is called `name`, or a number."""
+        """Return the name of the provider's route. Add a route if there is none.
+
+        A new route is called `name`, or by a number if `name` is empty.
+        """
         upstream = _checked_address(upstream)
         for route, address in self.upstreams.items():
             if address == upstream:
@@ -75,9 +81,9 @@ class ProviderRoutes:
     def route_with_version(self, base: str, *, messages: bool) -> str:
         """Return the address that a client must use instead of its provider's address `base`.
 
-        Most clients expect the version in the address, so the returned address ends in `/v1`. But
-        if `base` is of Anthropic's API (`messages`) and has no version, the client adds `/v1`
-        itself. Raise CommandError as `route_to` does.
+        The returned address ends in `/v1`, because most clients expect the version in the address.
+        The exception is Anthropic's API (`messages`) with a `base` that has no version: there the
+        client adds `/v1` itself. Raise CommandError as `route_to` does.
         """
         if messages and not base.rstrip("/").endswith("/v1"):
             return self.route_to(with_version(base))
@@ -99,7 +105,10 @@ def with_version(base: str) -> str:
 
 
 def _checked_address(upstream: str) -> str:
-    """Return a provider's address without its last slash. Raise CommandError as `route_to` does."""
+    """Return a provider's address without slashes at its end.
+
+    Raise CommandError if it is not an address, or if ContextRender itself answers there.
+    """
     upstream = upstream.rstrip("/")
     try:
         parts = urlsplit(upstream)
@@ -120,7 +129,10 @@ def _checked_address(upstream: str) -> str:
 
 
 def _is_contextrender(origin: str, path: str) -> bool:
-    """Return whether an address is a route of another `wrap`, or a proxy of ContextRender."""
+    """Return whether an address is a route of another `wrap`, or a proxy of ContextRender.
+
+    A route has a typical path. A proxy is recognized by its reply to a request for its status.
+    """
     if path.startswith(PREFIX):
         return True
     try:

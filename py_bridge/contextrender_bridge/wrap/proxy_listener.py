@@ -28,9 +28,9 @@ from contextrender_bridge.wrap.run_totals import CallCapture, TotalsCollector
 MODEL_CALLS = ("/chat/completions", "/responses", "/messages")
 MODE = b"x-contextrender-mode"
 PROJECT = b"openai-project"
-"""Codex takes this header's value from a variable.
+"""A header whose value Codex takes from a variable.
 
-In it, wrap puts the secret before the user's value.
+In this variable, wrap puts the secret before the user's value.
 """
 
 
@@ -48,8 +48,9 @@ class ProxyListener:
     ) -> None:
         """Create the listener.
 
-        `is_passed_through` returns whether a model call with this body is forwarded unchanged.
-        `mcp` serves the recall tool; None means that there is none.
+        `proxies` has the proxy of each route by the route's name. `is_passed_through` returns
+        whether a model call with a given body is forwarded unchanged. `bodies` limits the bodies
+        that are read into memory. `mcp` serves the recall tool; None means that there is none.
         """
         self._routes = routes
         self._proxies = proxies
@@ -59,7 +60,10 @@ class ProxyListener:
         self._mcp = mcp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or the server's startup and shutdown events."""
+        """Answer a request, or the server's startup and shutdown events.
+
+        If there is a recall tool, its app also receives these events.
+        """
         if scope["type"] == "lifespan" and self._mcp:
             await self._mcp(scope, receive, self._close_before_shutdown(send))
         elif scope["type"] == "lifespan":
@@ -71,6 +75,7 @@ class ProxyListener:
         """Return a `send` that closes the proxies' connections before it completes a shutdown."""
 
         async def send_after_close(message: Any) -> None:
+            """Send a message. Before the message that completes a shutdown, close the proxies."""
             if message["type"] == "lifespan.shutdown.complete":
                 await self._close()
             await send(message)
@@ -78,6 +83,7 @@ class ProxyListener:
         return send_after_close
 
     async def _close(self) -> None:
+        """Close the connections of all proxies."""
         for proxy in self._proxies.values():
             await proxy.close()
 
@@ -88,7 +94,7 @@ class ProxyListener:
         header. The proxy receives `/PATH`, and headers without the secret. Raise NotFound for any
         other request, and InvalidRequest for a WebSocket.
         """
-        # The decoded path may have slashes that separate nothing.
+        # In the decoded path, a slash may come from an escape and separate nothing.
         path = _raw_path(scope)
         if not path.startswith(PREFIX):
             raise NotFound("Nothing is here.")
@@ -100,6 +106,7 @@ class ProxyListener:
                 await self._mcp(below, limited_receive, send)
             return
 
+        # The secret is in a header, or it is the first part of the path.
         has_secret, headers = self._read_secret_header(scope["headers"])
         prefix = PREFIX
         if not has_secret:
@@ -111,6 +118,7 @@ class ProxyListener:
         if first(headers, b"upgrade").lower() == "websocket":
             # After this status Codex uses HTTP at once. After any other it retries for seconds.
             raise InvalidRequest("Use HTTP here.", code="http_only", status=426)
+        # The next part is the route. Its proxy receives only the path behind it.
         route, slash, path = path.partition("/")
         if route not in self._proxies:
             raise NotFound(f"There is no {slash}{path} here.")
@@ -118,7 +126,7 @@ class ProxyListener:
         await self._forward(self._proxies[route], scope, receive, send)
 
     def _is_secret(self, text: str) -> bool:
-        """Return whether a text is the secret. The time taken reveals nothing of the secret."""
+        """Return whether a text is the secret. The comparison's duration does not reveal it."""
         return secrets.compare_digest(text.encode(), self._routes.secret.encode())
 
     def _read_secret_header(self, headers: Headers) -> tuple[bool, Headers]:
@@ -136,10 +144,10 @@ class ProxyListener:
         return True, [*without(headers, PROJECT), *project_header]
 
     async def _forward(self, proxy: Proxy, scope: Scope, receive: Receive, send: Send) -> None:
-        """Forward a request to a provider's proxy. The body of a model call is read first.
+        """Forward a request to a provider's proxy.
 
-        The bodies of model calls and of the proxy's own endpoints are limited. Other bodies are
-        forwarded as they come, because the proxy does not read them.
+        The bodies of model calls and of requests to the proxy's own endpoints are read into memory,
+        so their size is limited. The proxy forwards other bodies without reading them.
         """
         is_model_call = scope["method"] == "POST" and scope["path"].endswith(MODEL_CALLS)
         is_read_here = is_model_call or Target.of(_raw_path(scope)).compresses
@@ -155,7 +163,11 @@ class ProxyListener:
     async def _forward_model_call(
         self, proxy: Proxy, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Forward a model call with its body decoded, and add its usage to the totals."""
+        """Forward a model call with its body decoded, and add the call to the totals.
+
+        A call that is passed through gets a header, so that the proxy forwards it unchanged. If the
+        provider cannot be reached, the message is kept for the report, and Unavailable is raised.
+        """
         body = await read_body(receive)
         headers, body = _decode_body(scope["headers"], body, self._bodies.max_bytes)
         if self._is_passed_through(body):
@@ -171,16 +183,18 @@ class ProxyListener:
 
 
 def _decode_body(headers: Headers, body: bytes, max_bytes: int) -> tuple[Headers, bytes]:
-    """Return the body decoded, and headers that fit it. If that fails, return both unchanged.
+    """Return the headers and the body of a request, with the body decompressed.
 
-    Raise InvalidRequest if the decoded body has more than `max_bytes` bytes.
+    The returned headers do not have the body's old encoding and length. If the body is not
+    compressed or cannot be decoded, return both unchanged. Raise InvalidRequest if the decoded body
+    has more than `max_bytes` bytes.
     """
     codings = first(headers, b"content-encoding")
     content = decode_body(codings, body, max_bytes + 1) if codings else b""
     if len(content) > max_bytes:
         raise too_large(max_bytes)
     if not content:
-        return headers, body  # the provider reports what is wrong with it
+        return headers, body  # if it is damaged, the provider reports that
     return without(headers, b"content-encoding", b"content-length"), content
 
 
@@ -190,13 +204,16 @@ def _raw_path(scope: Scope) -> str:
 
 
 def _path_below(scope: Scope, prefix: str) -> dict[str, Any]:
-    """Return the scope's fields `path` and `raw_path` without a prefix."""
+    """Return new values of the scope's fields `path` and `raw_path`, without a prefix."""
     path = _raw_path(scope)[len(prefix) :] or "/"
     return {"path": unquote(path), "raw_path": path.encode("latin-1")}
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that first returns a body that was read already, then calls `receive`."""
+    """Return a function to use instead of `receive`, after the body has been read from it.
+
+    Its first call returns the body again. Later calls go to `receive`.
+    """
     pending = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def next_message() -> Any:

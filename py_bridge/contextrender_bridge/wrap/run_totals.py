@@ -24,12 +24,13 @@ SUBAGENT_HEADERS = (b"x-claude-code-agent-id", b"thread-id", b"x-parent-session-
 
 @dataclass
 class RunTotals:
-    """Sums over model calls. Costs are in dollars, of the calls with usage and a known price.
+    """Sums over a run's model calls. Costs are in dollars, of the calls with a known price.
 
-    `tokens_before` counts the tokens of the full prompts, and `tokens_after` those of the prompts
-    that were sent. Both include the system prompt and tools. `longest_prompt` has the tokens of the
-    longest full prompt, and `model` the last call's model. If a model has no price of its own,
-    `price_source` maps it to the model whose price was used.
+    `tokens_before` is the tokens of all full prompts, and `tokens_after` the tokens of the prompts
+    that were sent. Both include the system prompt and tools. `longest_prompt` is the tokens of the
+    longest full prompt, and `model` the last call's model. `priced_calls` counts the calls with
+    usage and a known price. If a model has no price of its own, `price_source` maps it to the model
+    whose price was used.
     """
 
     calls: int = 0
@@ -73,10 +74,11 @@ class TotalsCollector:
         usage: Usage | None,
         now: float | None = None,
     ) -> None:
-        """Add a call of the history `key`, with the proxy's reply headers and the provider's usage.
+        """Add one call to the totals: its tokens and its costs, as sent and with the full history.
 
-        If `usage` is None, add only the tokens of the history, which the headers report. Otherwise
-        estimate the usage with the full history, and add the tokens and costs of both. `now` is in
+        `key` identifies the history that the call belongs to. `reply_headers` are the proxy's own,
+        without their prefix. If the provider reported no `usage`, add only the tokens that the
+        headers report. Otherwise estimate the usage with the full history from it. `now` is in
         seconds of any monotonic clock.
         """
         now = time.monotonic() if now is None else now
@@ -89,6 +91,7 @@ class TotalsCollector:
                 totals.calls_without_usage += 1
                 totals.add_prompt(before=max(before, after), after=after)
                 return
+            # ContextRender may also add tokens, such as the recall tool's.
             omitted_tokens = before - after - int(reply_headers.get("tokens-added", 0))
             full_usage = self._full_usage(key, usage, omitted_tokens, now)
             totals.add_prompt(before=full_usage.prompt, after=usage.prompt)
@@ -98,7 +101,11 @@ class TotalsCollector:
     def _full_usage(
         self, key: tuple[str, ...], usage: Usage, omitted_tokens: int, now: float
     ) -> Usage:
-        """Return the estimated usage of the call with the full history."""
+        """Estimate the usage that the call would have had with the full history.
+
+        The estimate needs the previous calls of the same history, because they decide what the
+        provider has in its cache. So keep its state for the next call.
+        """
         state, previous_time = self._usage_states.get(key, (NOTHING_BILLED, now))
         pause = now - previous_time
         full_usage, state = estimate_full_usage(state, usage, omitted_tokens, pause)
@@ -120,9 +127,10 @@ class TotalsCollector:
 
 
 def _history_tokens(reply_headers: Mapping[str, str]) -> tuple[int, int]:
-    """Return the tokens of the full history and of the part that was sent."""
+    """Return the tokens of the full history and of the part of it that was sent."""
     before = int(reply_headers.get("tokens-before", 0))
-    if "full-history" in reply_headers:  # then `tokens-after` is of a prompt that was not sent
+    if "full-history" in reply_headers:
+        # The full history was sent. `tokens-after` is of a prompt that was only rendered.
         return before, before
     return before, int(reply_headers.get("tokens-after", 0))
 
@@ -139,7 +147,7 @@ class CallCapture(UsageCapture):
         self._reply_headers: dict[str, str] = {}
 
     async def __call__(self, message: Message) -> None:
-        """Forward one message of the reply."""
+        """Forward one message of the reply. Keep the proxy's own headers of the first message."""
         if message["type"] == "http.response.start":
             self._reply_headers = {
                 name[len(OWN_PREFIX) :].decode(): value.decode("latin-1")
@@ -147,8 +155,8 @@ class CallCapture(UsageCapture):
                 if name.startswith(OWN_PREFIX)
             }
             session = self._reply_headers.get("session")
-            # The report shows the main agent's session. Only Claude Code's header is a reliable
-            # sign that a subagent made the call.
+            # The report is about the main agent's session, so ignore calls by a subagent. Only
+            # Claude Code's header shows this reliably.
             claude_agent_id, *_ = self._history_ids
             if session and not claude_agent_id:
                 self._collector.session = session

@@ -59,14 +59,16 @@ LOG = "wrap.log"
 def run_with_proxy(
     agent: Agent, program: str, request: RunRequest, settings: Settings, *, as_json: bool
 ) -> int:
-    """Run the agent and return its exit code. Raise CommandError if the agent cannot be started.
+    """Run the agent behind the proxy, print a report, and return the agent's exit code.
 
     Find or start the service, redirect the agent to a local listener, and print notes on what is
     redirected. While the agent runs, serve the listener, write warnings to a file, and restart the
-    service if it ends. Then print the report.
+    service if it ends. Raise CommandError if the service or the listener does not start, or if the
+    agent cannot be redirected.
     """
     data = make_data_private(data_dir())
     collector = TotalsCollector()
+    # The lease keeps the service running, and has a folder for the files of this run.
     with hold_lease(data, os.getpid()) as folder:
         service = find_service(data, say)
         with listen("127.0.0.1", 0) as listener:
@@ -93,9 +95,10 @@ def run_with_proxy(
 
 
 def silent_providers(upstreams: Iterable[str]) -> Iterator[str]:
-    """Yield a sentence on each provider's address that accepts no connection.
+    """Yield a sentence on each provider's address that accepts no connection, to warn the user.
 
-    Addresses behind a network proxy are skipped, because a connection would only test the proxy.
+    An address behind a network proxy is not tested, because the connection would only reach the
+    proxy.
     """
     for upstream in dict.fromkeys(upstreams):
         parts = urlsplit(upstream)
@@ -116,7 +119,10 @@ def say(text: str) -> None:
 
 
 def _restart_service(data: Path, url: str) -> None:
-    """Restart the service if it has died. Meanwhile the agent's calls are forwarded unchanged."""
+    """Restart the service if it has died, and log a warning.
+
+    Until it runs again, the proxy forwards the agent's calls unchanged.
+    """
     try:
         if restart_dead_service(data, url):
             logging.getLogger("contextrender").warning("the service had died and was started again")
@@ -141,6 +147,7 @@ def _serve(app: Any, listener: socket.socket, settings: Settings) -> Iterator[No
 
     from contextrender_bridge.request_guards import guarded_protocol
 
+    # Start the server in a thread, and wait until it answers.
     limit_free_memory()
     protocol = guarded_protocol(settings.max_connections, settings.header_timeout)
     server = Server(http_config(app, http=protocol, timeout_graceful_shutdown=2))
@@ -160,7 +167,10 @@ def _serve(app: Any, listener: socket.socket, settings: Settings) -> Iterator[No
 
 @contextmanager
 def _written_files(files: Mapping[Path, str]) -> Iterator[None]:
-    """Write files that exist while the block runs. First delete the files of killed runs."""
+    """Write the files, and delete them when the block ends.
+
+    First delete the files that killed runs could not delete from the same folders.
+    """
     for folder in {path.parent for path in files}:
         remove_stale_files(folder)
     try:
@@ -182,8 +192,8 @@ def _listener_app(
     """Return the app that answers the agent's requests.
 
     It has one proxy for each provider of `routes`, and the recall tool if `routes` serve one. The
-    proxies render for a model with the tool if the agent uses the tool (`agent_has_recall`). Raise
-    CommandError if the extra `proxy` is not installed.
+    proxies render prompts for a model that has the tool if the agent uses it (`agent_has_recall`).
+    Raise CommandError if the extra `proxy` is not installed.
     """
     try:
         from contextrender_bridge.request_guards import Guard
@@ -195,7 +205,8 @@ def _listener_app(
     from contextrender_bridge.proxy.app import Proxy, trust_everybody
     from contextrender_bridge.wrap.proxy_listener import ProxyListener
 
-    # A client without a given token reads the new one if the service refuses the current one.
+    # The clients get no token. So they read the service's token again if it has changed, for
+    # example because the service was restarted.
     proxies = {
         name: Proxy(
             replace(settings, upstream=upstream, anthropic_upstream=upstream),
@@ -211,9 +222,9 @@ def _listener_app(
 
 
 def _recall_app(routes: ProviderRoutes, service: Credentials, collector: TotalsCollector) -> Any:
-    """Return the app of the recall tool, which requires the token of `routes`.
+    """Return the app that serves the recall tool to requests with the token of `routes`.
 
-    It recalls from the session of the main agent's last call.
+    The tool recalls results of the current session: that of the main agent's last call.
     """
     from contextrender_bridge.mcp_server import recall_app, require_token
 
@@ -226,8 +237,8 @@ def _print_closing_lines(
 ) -> None:
     """Print the report of the run, with a link to the console: one line, or JSON.
 
-    With `observing`, the proxy changed no prompt. The link signs in to the console if standard
-    error is a terminal.
+    `observing` means that the proxy changed no prompt. At a terminal, the link of the line also
+    signs in to the console.
     """
     link = f"{service.url}/console/"
     declared = DeclaredTools()

@@ -14,28 +14,32 @@ LOG_BYTES = 2**20
 
 
 class WarningsLog(RotatingFileHandler):
-    """A log file for warnings, which would otherwise be printed over the agent's screen."""
+    """A log file that counts its records as `warnings`. When it is full, a new one is begun."""
 
     def __init__(self, path: Path) -> None:
+        """Open the log file at `path`. One full file is kept beside it."""
         super().__init__(path, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8")
         self.warnings = 0
         self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
 
     def _open(self) -> TextIOWrapper:
-        """Open the file, or the next one after it is full, so that only its owner may read it."""
+        """Open the log file so that only its owner can read it. The base class calls this."""
         file = super()._open()
         os.fchmod(file.fileno(), 0o600)
         return file
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write and count a record."""
+        """Write a record to the file, and count it."""
         self.warnings += 1
         super().emit(record)
 
 
 @contextmanager
 def warnings_in_file(path: Path) -> Iterator[WarningsLog]:
-    """Write warnings to a file while the block runs, because the agent uses the terminal."""
+    """Write warnings and errors to a file while the block runs, and nothing to the terminal.
+
+    The agent uses the terminal, so a warning would be printed over its screen.
+    """
     root, log = logging.getLogger(), WarningsLog(path)
     previous_handlers = root.handlers
     root.handlers = [log]

@@ -59,8 +59,8 @@ class Redirect:
 class Agent(ABC):
     """An agent program. `program` is its command, `install` the command that installs it.
 
-    If `has_bare_calls` is true, the agent's model calls without tools are for titles, summaries and
-    the like. The proxy forwards such calls unchanged.
+    If `has_bare_calls` is true, the agent makes model calls without tools for titles, summaries and
+    the like. The proxy forwards its calls without tools unchanged.
     """
 
     program: str
@@ -69,10 +69,17 @@ class Agent(ABC):
 
     @abstractmethod
     def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
-        """Return the run redirected through `routes`. Raise CommandError if that is impossible."""
+        """Return the run, changed so that its model calls go through `routes`.
+
+        Add a route for each provider that the agent may call. Raise CommandError if the run cannot
+        be redirected.
+        """
 
     def is_passed_through(self, body: bytes) -> bool:
-        """Return whether a call is forwarded unchanged: one without tools, of `has_bare_calls`."""
+        """Return whether the proxy forwards a model call unchanged, given its body.
+
+        It does if the body has no tools and the agent `has_bare_calls`.
+        """
         return self.has_bare_calls and _TOOLS.search(body) is None
 
 
@@ -87,7 +94,7 @@ def first_command(arguments: Sequence[str]) -> str:
 
 
 def asks_help_or_version(arguments: Sequence[str], short_version: str) -> bool:
-    """Return whether the agent only prints help, or its version.
+    """Return whether the arguments only request the agent's help or version.
 
     `short_version` is the agent's short option for the version, such as `-v`.
     """
@@ -95,7 +102,11 @@ def asks_help_or_version(arguments: Sequence[str], short_version: str) -> bool:
 
 
 def value_of(arguments: Sequence[str], *names: str) -> str:
-    """Return the last value of an option (`--name value` or `--name=value`), or "" if absent."""
+    """Return the value of an option, written as `--name value` or `--name=value`; "" if absent.
+
+    `names` are the option's names, such as `--model` and `-m`. If it is repeated, the last value is
+    returned. Words after `--` are no options.
+    """
     value = ""
     for position, word in enumerate(arguments):
         if word == "--":
@@ -110,9 +121,10 @@ def value_of(arguments: Sequence[str], *names: str) -> str:
 
 
 def read_file(path: Path, parse: Callable[[str], Any]) -> Json:
-    """Return the object that `parse` reads from a file's text, or an empty one without a file.
+    """Return the object that `parse` makes from a file's text.
 
-    Raise CommandError if the file cannot be read.
+    Return an empty object if there is no file, or if the value is not an object. Raise CommandError
+    if the file cannot be read or parsed.
     """
     try:
         value = parse(_text_of(path.read_bytes()))
@@ -126,21 +138,28 @@ def read_file(path: Path, parse: Callable[[str], Any]) -> Json:
 
 
 def _text_of(raw: bytes) -> str:
-    """Return a file's text without its byte order mark, which decides between UTF-16 and UTF-8."""
+    """Return the text of a file in UTF-8, or in UTF-16 if a byte order mark shows that.
+
+    The mark is left out, and invalid bytes are replaced.
+    """
     if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return raw.decode("utf-16", "replace")
     return raw.decode("utf-8-sig", "replace")
 
 
 def read_json(path: Path) -> Json:
-    """Return the JSON object in a file, by the rules of `parse_json` and `read_file`."""
+    """Return the JSON object in a file, in which comments and trailing commas are allowed.
+
+    Return an empty object if there is no file. Raise CommandError if it cannot be read.
+    """
     return read_file(path, lambda text: parse_json(text, str(path)))
 
 
 def parse_json(text: str, place: str) -> Json:
-    """Return a JSON object; comments and trailing commas are allowed.
+    """Return the JSON object in a text, in which comments and trailing commas are allowed.
 
-    Raise CommandError if the text is not JSON; the message names `place`.
+    Return an empty object if the text is empty or has another value. Raise CommandError if the text
+    is not JSON, with a message that names its `place`.
     """
     try:
         value = json.loads(_without_comments(text)) if text.strip() else {}
@@ -155,7 +174,10 @@ def as_object(value: object) -> Json:
 
 
 def merge(base: Json, overlay: Json) -> Json:
-    """Return both objects merged at every depth. If both have a value, `overlay`'s is used."""
+    """Return an object with the fields of both. If both have a field, `overlay`'s value is used.
+
+    Two values that are objects are merged in the same way.
+    """
     result = {**base, **overlay}
     for key in base.keys() & overlay.keys():
         if isinstance(base[key], dict) and isinstance(overlay[key], dict):
@@ -172,6 +194,7 @@ _TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
 def _without_comments(text: str) -> str:
     """Return JSON without comments and trailing commas."""
     for pattern in (_COMMENT, _TRAILING_COMMA):
-        # Each pattern matches strings, too, so that nothing inside one is removed.
+        # Each pattern also matches a string as a whole, and the string is kept (`match[1]`). So
+        # nothing inside a string is removed.
         text = pattern.sub(lambda match: match[1] or "", text)
     return text

@@ -63,15 +63,16 @@ class Claude(Agent):
     def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
         """Return the run redirected by `--settings`, which overrides the user's settings files.
 
-        Find the provider's address in all settings, and write a settings file with the route to it,
-        for this run alone. Connect the recall tool. Raise CommandError for options and settings
-        that prevent a redirection.
+        Find the provider's address in all settings. For this run alone, write a settings file in
+        which a route replaces the address. Connect the recall tool. Raise CommandError for options
+        and settings that prevent a redirection.
         """
         words = request.arguments
         command = first_command(words)
         if asks_help_or_version(words, "-v") or command in COMMANDS_WITHOUT_CALLS.split():
             return run_unchanged(request)
         _refuse_outside_options(words)
+        # Find the address in the settings with the highest priority, and replace it by a route.
         own_settings = _settings_option(request)
         layers = self._settings_layers(request, own_settings)
         provider_url = _variable(layers, URL_VARIABLE) or PROVIDER_URL
@@ -79,7 +80,7 @@ class Claude(Agent):
         settings = {**own_settings, "env": {**own_settings.get("env", {}), URL_VARIABLE: route}}
         result = Redirect([])
         if not _variable(layers, TOOL_SEARCH_VARIABLE):
-            # Claude Code disables the tool search for every address except Anthropic's own.
+            # With a route as address, Claude Code would disable the tool search. Keep it enabled.
             result.environment[TOOL_SEARCH_VARIABLE] = "true"
         if routes.serves_recall:
             _add_recall_tool(result, settings, routes)
@@ -87,7 +88,7 @@ class Claude(Agent):
         # The settings have secrets, so they are in a file: other users can read arguments.
         file = request.folder / "settings.json"
         result.files[file] = json.dumps(settings)
-        # These follow --mcp-config, because that option takes every argument up to the next option.
+        # `--settings` comes after `--mcp-config`, which would take the user's words as values, too.
         result.arguments += ["--settings", str(file), *_without(words, "--settings")]
         if provider_url.rstrip("/") != PROVIDER_URL:
             result.notes.append(f"Claude Code keeps using its configured gateway: {provider_url}")
@@ -96,8 +97,9 @@ class Claude(Agent):
     def _settings_layers(self, request: RunRequest, own_settings: Json) -> list[Json]:
         """Return all settings that apply to the run, highest priority first.
 
-        The option `--settings` has `own_settings`, and the variables of the environment come last.
-        Raise CommandError if the settings prevent a redirection.
+        They are the organisation's settings, `own_settings` (of the option `--settings`), the
+        settings files, and the variables of the environment. Raise CommandError if they prevent a
+        redirection.
         """
         managed = read_json(self._managed)
         environment = {"env": dict(request.environment)}
@@ -121,7 +123,10 @@ def _refuse_outside_options(words: Sequence[str]) -> None:
 
 
 def _add_recall_tool(result: Redirect, settings: Json, routes: ProviderRoutes) -> None:
-    """Connect the run to the recall tool, and allow it in the settings."""
+    """Connect the run to the recall tool: by an option, a variable, and a permission in `settings`.
+
+    The permission allows the tool without asking the user.
+    """
     permissions = settings.get("permissions", {})
     allowed_tools = [*permissions.get("allow", ()), f"mcp__{MCP_NAME}__recall"]
     settings["permissions"] = {**permissions, "allow": allowed_tools}
@@ -141,9 +146,9 @@ def _refuse_signing_provider(layers: Sequence[Json]) -> None:
 
 
 def _settings_option(request: RunRequest) -> Json:
-    """Return the settings that the user's option `--settings` names by a file, or has as JSON.
+    """Return the settings of the user's option `--settings`: JSON, or the name of a file.
 
-    Raise CommandError if they cannot be read.
+    Return an empty object without the option. Raise CommandError if they cannot be read.
     """
     option = value_of(request.arguments, "--settings")
     if option.lstrip().startswith("{"):
@@ -165,7 +170,7 @@ def _settings_files(request: RunRequest) -> Iterator[Json]:
 
 
 def _variable(layers: Sequence[Json], name: str) -> str:
-    """Return the value of a variable in the first settings that have it; empty if none has it."""
+    """Return a variable's value from the first settings whose `env` has it; empty if none has."""
     for layer in layers:
         values = layer.get("env")
         if isinstance(values, dict) and values.get(name):
@@ -174,7 +179,7 @@ def _variable(layers: Sequence[Json], name: str) -> str:
 
 
 def _without(arguments: Sequence[str], name: str) -> list[str]:
-    """Return the arguments without an option and its value."""
+    """Return the arguments without an option and its value. Words after `--` are kept."""
     remaining: list[str] = []
     words = iter(arguments)
     for word in words:

@@ -54,8 +54,9 @@ class Codex(Agent):
     def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
         """Return the run redirected by `-c` options, which override the user's configuration.
 
-        Find the configured provider and its address, set its address to a route, pass the secret in
-        a variable, and connect the recall tool. Raise CommandError if Codex cannot be redirected.
+        Find the configured provider, and replace its address by a route. Pass the route's secret in
+        a variable, from which Codex sends it as a header. Connect the recall tool. Raise
+        CommandError if Codex cannot be redirected.
         """
         words = request.arguments
         command = first_command(words)
@@ -63,6 +64,7 @@ class Codex(Agent):
             return run_unchanged(request)
         if "--oss" in words or "--remote" in words:
             raise CommandError("wrap cannot redirect Codex with --oss or --remote.")
+        # Find the provider, and set the key of its address to the route.
         home = Path(request.get("CODEX_HOME") or request.home / ".codex").expanduser()
         config = _config(request, home)
         provider = str(config.get("model_provider") or BUILT_IN)
@@ -70,16 +72,18 @@ class Codex(Agent):
         route = json.dumps(f"{routes.route_by_header(upstream)}/v1")
         address_key = f"{provider_key}.base_url" if provider_key else ADDRESS
         result = Redirect(["-c", f"{address_key}={route}"])
+        # Pass the secret.
         if provider_key:
             header = f"{provider_key}.env_http_headers.{LINK}={json.dumps(LINK_VARIABLE)}"
             result.arguments += ["-c", header]
             result.environment[LINK_VARIABLE] = routes.secret
         else:
-            # The built-in provider sends this variable as the header of the user's project. The
-            # proxy takes the secret off its start.
+            # The built-in provider sends this variable's value in a header that names the user's
+            # project. The listener removes the secret from the beginning of the value.
             result.environment[PROJECT] = f"{routes.secret} {request.get(PROJECT)}".strip()
         if routes.serves_recall:
             _add_recall_tool(result, routes)
+        # The user's own option for the address would override the route.
         result.arguments += _without(words, address_key)
         return result
 
@@ -95,7 +99,9 @@ def _add_recall_tool(result: Redirect, routes: ProviderRoutes) -> None:
 def _provider_key_and_address(
     name: str, config: Json, home: Path, request: RunRequest
 ) -> tuple[str, str]:
-    """Return a provider's configuration key (empty for the built-in one) and its address.
+    """Return the key of a provider's section in the configuration, and the provider's address.
+
+    The key of the built-in provider is empty, because it has no section.
 
     Raise CommandError if the provider is not defined, has no address, or signs its requests.
     """
@@ -128,7 +134,7 @@ def _uses_chatgpt(home: Path, request: RunRequest) -> bool:
 
 
 def _config(request: RunRequest, home: Path) -> Json:
-    """Return the configuration file's content, overridden by the profile and the `-c` options."""
+    """Return the effective configuration: the file's, changed by the profile and `-c` options."""
     config = read_file(home / "config.toml", _toml)
     profile = value_of(request.arguments, "--profile", "-p") or str(config.get("profile") or "")
     # A profile is a section of the configuration file, or a file of its own.
@@ -142,7 +148,7 @@ def _config(request: RunRequest, home: Path) -> Json:
 
 
 def _option_as_config(option: str) -> Json:
-    """Return the configuration that a `-c` option sets: of `a.b=1`, it is `{"a": {"b": 1}}`."""
+    """Return the configuration that a `-c` option sets. For `a.b=1`, return `{"a": {"b": 1}}`."""
     key, _, text = option.partition("=")
     try:
         value: Any = _toml(f"value = {text}")["value"]
@@ -154,7 +160,7 @@ def _option_as_config(option: str) -> Json:
 
 
 def _config_options(arguments: Sequence[str]) -> Iterator[str]:
-    """Yield each `key=value` of a `-c` option."""
+    """Yield the `key=value` of each `-c` or `--config` option."""
     for position, word in enumerate(arguments):
         if word in ("-c", "--config"):
             yield from arguments[position + 1 : position + 2]
@@ -163,9 +169,9 @@ def _config_options(arguments: Sequence[str]) -> Iterator[str]:
 
 
 def _without(arguments: Sequence[str], key: str) -> list[str]:
-    """Return the arguments without `-c` options that set `key`.
+    """Return the user's arguments without `-c` options that set `key`.
 
-    Codex uses the last of several options with the same key, which would be the user's.
+    They must not come after our option with this key, because Codex uses the last one.
     """
     remaining: list[str] = []
     words = iter(arguments)

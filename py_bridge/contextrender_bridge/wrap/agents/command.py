@@ -21,7 +21,10 @@ class Command(Agent):
     """A command that takes its provider's address from the variables `names`."""
 
     def __init__(self, program: str, names: Sequence[str]) -> None:
-        """Create the agent. Raise CommandError if `names` is empty."""
+        """Create the agent. `names` are the variables with the provider's address.
+
+        Raise CommandError if there are none.
+        """
         if not names:
             raise CommandError(
                 "name the variable that holds the provider's address: "
@@ -31,7 +34,10 @@ class Command(Agent):
         self._names = names
 
     def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
-        """Return the run redirected by the variables, with a note on each that was not set."""
+        """Return the run with a route in each of the variables.
+
+        Add a note on each variable that was not set, because a default address is used for it.
+        """
         variables = _variables(request, routes, *[(name,) for name in self._names])
         unset = [name for name in self._names if not request.get(name)]
         notes = [f"{name} is not set; wrap uses {_default_address(name)}." for name in unset]
@@ -47,8 +53,8 @@ class Mini(Agent):
     def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
         """Return the run with routes in LiteLLM's variables.
 
-        If an option of the run names a provider's address, also add a configuration file (`-c`)
-        that replaces the address by a route.
+        If an option of the run names a provider's address, it overrides these variables. So also
+        add a configuration file (`-c`) with a route to this address.
         """
         result = Redirect(
             list(request.arguments), _variables(request, routes, LITELLM_OPENAI, LITELLM_ANTHROPIC)
@@ -66,10 +72,10 @@ class Mini(Agent):
 def _variables(
     request: RunRequest, routes: ProviderRoutes, *groups: Sequence[str]
 ) -> dict[str, str]:
-    """Return the variables with routes as values.
+    """Return routes as the values of variables, by the variables' names.
 
-    All variables of a group name the address of one provider. They get the route to the address
-    that the first of them with a value has, or to the provider's default address.
+    All variables of a group name the address of the same provider. The first variable of the group
+    that is set has the address, otherwise it is the provider's default. All get the route to it.
     """
     variables: dict[str, str] = {}
     for names in groups:

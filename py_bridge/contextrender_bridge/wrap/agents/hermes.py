@@ -67,7 +67,11 @@ class Hermes(Agent):
     has_bare_calls = True
 
     def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
-        """Return the run with a route to its configured provider, and with the recall tool."""
+        """Return the run with a route to its configured provider, and with the recall tool.
+
+        Write the administrator's and our settings into a managed folder for this run, which
+        overrides the user's. Raise CommandError if the provider cannot be redirected.
+        """
         is_chat = first_command(request.arguments) in ("", "chat")
         if asks_help_or_version(request.arguments, "-V") or not is_chat:
             return run_unchanged(request)
@@ -92,9 +96,14 @@ class Hermes(Agent):
 
 
 def _route_provider(settings: HermesSettings, routes: ProviderRoutes) -> None:
-    """Add a route to the provider to the overlay. Raise CommandError if it has no address."""
+    """Redirect the configured provider: add its route to the run's settings.
+
+    These are `settings.overlay` or `settings.env`, depending on where the address is found. Raise
+    CommandError if no address is found.
+    """
     name = settings.provider
     plain_name = name.removeprefix("custom:")
+    # An entry of the user has priority over a built-in provider of the same name.
     own_provider = _copied_provider(settings, plain_name)
     own_provider = own_provider or _copied_custom_provider(settings, plain_name)
     if own_provider:
@@ -122,9 +131,10 @@ def _mcp_timeout(settings: HermesSettings) -> float:
 
 
 def _copied_provider(settings: HermesSettings, plain_name: str) -> tuple[Json, str] | None:
-    """Copy a provider's entry in the user's `providers` into the overlay.
+    """Copy a provider's entry in the user's `providers` into the overlay, to be changed there.
 
-    Return the copy and the name of its field with the address; None if there is no such entry.
+    Return the copy and the name of its field with the address. Return None if there is no such
+    entry, or if it has no address. `plain_name` is the name as `_plain` returns it.
     """
     for id, entry in as_object(settings.config.get("providers")).items():
         if not isinstance(entry, dict):
@@ -143,9 +153,9 @@ def _copied_provider(settings: HermesSettings, plain_name: str) -> tuple[Json, s
 def _copied_custom_provider(settings: HermesSettings, plain_name: str) -> tuple[Json, str] | None:
     """Copy the user's list `custom_providers` into the overlay if it has an entry for a provider.
 
-    Return the copied entry and the name of its field with the address; None if there is no such
-    entry. The whole list is copied, because Hermes replaces whole lists. Only this user can read
-    the copy, which is deleted later.
+    Return the copied entry, to be changed there, and the name of its field with the address. Return
+    None if there is no such entry. The whole list is copied, because Hermes replaces whole lists.
+    It may have keys, but only this user can read the copy, which is deleted after the run.
     """
     custom_providers = settings.config.get("custom_providers")
     if not isinstance(custom_providers, list):
@@ -162,10 +172,10 @@ def _copied_custom_provider(settings: HermesSettings, plain_name: str) -> tuple[
 def _route_own_provider(
     settings: HermesSettings, entry: Json, address_field: str, routes: ProviderRoutes
 ) -> None:
-    """Replace the address in a provider's entry by a route, and add its API mode and key variable.
+    """Replace the address in a copied entry by a route, and add what the entry lacks.
 
-    Hermes would derive the mode and the variable from the provider's address. From a route, it
-    cannot.
+    That is the API mode and the variable with the key. Hermes would derive them from the provider's
+    address, but it cannot derive them from a route.
     """
     base = settings.expanded(entry[address_field])
     mode = entry.get("api_mode") or entry.get("transport")
@@ -178,7 +188,8 @@ def _route_own_provider(
 def _route_known_provider(settings: HermesSettings, name: str, routes: ProviderRoutes) -> None:
     """Add the route of a built-in provider to the overlay.
 
-    If the provider's variable is set, add the route to the `.env`, too.
+    The address is from the configuration, the provider's variable or `KNOWN_PROVIDERS`. If the
+    variable is set, it gets the route, too, so that Hermes does not read the old address from it.
     """
     variable, default_address = KNOWN_PROVIDERS[name]
     model = _model_section(settings, name)
@@ -186,7 +197,8 @@ def _route_known_provider(settings: HermesSettings, name: str, routes: ProviderR
     base = configured_address or settings.variables.get(variable) or default_address
     mode = model.get("api_mode") or _mode(base)
     if name == "anthropic":
-        # Hermes accepts another address only if it ends in /anthropic, which is the route's name.
+        # Hermes accepts an address other than Anthropic's only if it ends in `/anthropic`. So the
+        # route gets this name.
         address = base if base.rstrip("/").endswith("/v1") else with_version(base)
         route = routes.route_to(address, name)
     else:
@@ -199,7 +211,7 @@ def _route_known_provider(settings: HermesSettings, name: str, routes: ProviderR
 
 
 def _route_openrouter(settings: HermesSettings, routes: ProviderRoutes) -> None:
-    """Add the route of OpenRouter to the `.env`: Hermes reads this address only from there.
+    """Add the route of OpenRouter to the run's variables, because Hermes reads it only from there.
 
     Raise CommandError if OpenRouter has no key.
     """
@@ -212,16 +224,17 @@ def _route_openrouter(settings: HermesSettings, routes: ProviderRoutes) -> None:
 
 
 def _model_section(settings: HermesSettings, provider: str) -> Json:
-    """Return the configuration's `model` section if it is for this provider, otherwise nothing."""
+    """Return the configuration's `model` section if it is for this provider, otherwise {}."""
     is_configured = str(settings.model.get("provider") or "").lower() == provider
     return settings.model if is_configured else {}
 
 
 def _bare_address(settings: HermesSettings, name: str) -> str:
-    """Return the address of a provider that has no entry of its own and is not in KNOWN_PROVIDERS.
+    """Return the address of a provider that is neither the user's own nor a built-in one.
 
-    `custom`, local servers and `auto` have the configured address, but `auto` only if no cloud
-    provider has this address. For other names, return "".
+    Such providers are `custom`, local servers and `auto`: they use an address that is set for any
+    provider. But `auto` does not use it if it is a cloud provider's. Then, and for other names,
+    return "".
     """
     base = settings.expanded(
         settings.variables.get("CUSTOM_BASE_URL") or settings.model.get("base_url")
@@ -235,10 +248,11 @@ def _bare_address(settings: HermesSettings, name: str) -> str:
 def _route_bare_address(
     settings: HermesSettings, name: str, base: str, routes: ProviderRoutes
 ) -> None:
-    """Add the provider `name` with a route to `base`, and Hermes' key for its host, to the overlay.
+    """Add an entry for the provider `name` to the overlay: a route to `base`, a mode and a key.
 
-    The API mode is the configured one, except `RESPONSES`: Hermes ignores that mode if the address
-    is not OpenAI's or xAI's.
+    The API mode is the configured one. But Hermes ignores the configured mode `RESPONSES` if the
+    address is not OpenAI's or xAI's, so then the mode is derived from the address. The key is the
+    configured one, or in the variable for the host.
     """
     mode = settings.model.get("api_mode")
     if not mode or mode == RESPONSES:
@@ -250,10 +264,10 @@ def _route_bare_address(
 
 
 def _key_variable(settings: HermesSettings, base: str, entry: Json) -> dict[str, str]:
-    """Return the field `key_env`, which names the variable with the key for the address.
+    """Return a field to add to a provider's entry: `key_env`, the variable with the API key.
 
-    Return no field if `entry` already has a key, or if the variable is not set. Hermes derives the
-    variable's name from the host, such as `ACME_API_KEY` for `api.acme.com`.
+    Hermes derives the variable's name from the host of the address, such as `ACME_API_KEY` for
+    `api.acme.com`. Return no field if `entry` already has a key, or if the variable is not set.
     """
     if entry.get("api_key") or settings.variables.get(str(entry.get("key_env") or "")):
         return {}
@@ -264,7 +278,10 @@ def _key_variable(settings: HermesSettings, base: str, entry: Json) -> dict[str,
 
 
 def _route(base: str, mode: object, routes: ProviderRoutes) -> str:
-    """Return the route to a provider, with the version if clients of this API mode expect it."""
+    """Return the route to a provider's address `base`, as clients of this API mode expect it.
+
+    It includes the version or not, see `route_with_version`.
+    """
     return routes.route_with_version(base, messages=mode == MESSAGES)
 
 
@@ -280,5 +297,5 @@ def _host(base: str) -> str:
 
 
 def _plain(name: object) -> str:
-    """Return a provider's name as Hermes compares it."""
+    """Return a provider's name as Hermes compares names: in lower case, with `-` for spaces."""
     return str(name or "").strip().lower().replace(" ", "-")

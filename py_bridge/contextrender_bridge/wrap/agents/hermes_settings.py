@@ -50,19 +50,25 @@ class HermesSettings:
 
     @property
     def provider(self) -> str:
-        """The provider's name: by Hermes' rules from the option, configuration or variable."""
+        """The provider's name in lower case; "auto" if none is named.
+
+        Hermes reads it from the option, else from the configuration, else from a variable.
+        """
         name = value_of(self.request.arguments, "--provider") or self.model.get("provider")
         return str(name or self.variables.get("HERMES_INFERENCE_PROVIDER") or "auto").lower()
 
 
 def read_hermes_settings(request: RunRequest) -> HermesSettings:
-    """Return Hermes' settings. Raise CommandError if one of its files cannot be read."""
+    """Return the settings of a run of Hermes: the user's, overridden by the administrator's.
+
+    Raise CommandError if one of the files cannot be read.
+    """
     home = _home(request)
     folder = Path(request.get(VARIABLE) or MANAGED)
     managed = read_file(folder / "config.yaml", _yaml)
     managed_env = read_file(folder / ".env", _dotenv)
     user_config = read_file(home / "config.yaml", _yaml)
-    if isinstance(user_config.get("model"), str):
+    if isinstance(user_config.get("model"), str):  # a short form of the section
         user_config["model"] = {"default": user_config["model"]}
     variables = {**request.environment, **read_file(home / ".env", _dotenv), **managed_env}
     return HermesSettings(
@@ -76,7 +82,11 @@ def read_hermes_settings(request: RunRequest) -> HermesSettings:
 
 
 def _home(request: RunRequest) -> Path:
-    """Return Hermes' home folder for the profile of the option, or for the active profile."""
+    """Return the home folder of the profile with which Hermes runs.
+
+    The option names the profile. Without it, `HERMES_HOME` is the folder, or a file names the
+    active profile. The default profile has Hermes' common folder.
+    """
     folder = Path(request.get("HERMES_HOME") or request.home / ".hermes").expanduser()
     profile = value_of(request.arguments, "--profile", "-p")
     if not profile and not request.get("HERMES_HOME"):
@@ -84,7 +94,7 @@ def _home(request: RunRequest) -> Path:
         profile = file.read_text(encoding="utf-8").strip() if file.is_file() else ""
     if profile in ("", "default"):
         return folder
-    # HERMES_HOME may be the folder of another profile; this profile's folder is beside it.
+    # HERMES_HOME may be the folder of another profile. Then this profile's folder is beside it.
     common_folder = folder.parent.parent if folder.parent.name == "profiles" else folder
     return common_folder / "profiles" / profile
 
@@ -99,7 +109,7 @@ def _yaml(text: str) -> Any:
 
 
 def _dotenv(text: str) -> dict[str, str]:
-    """Return the variables in the text of an `.env` file."""
+    """Return the variables in the text of an `.env` file, which has lines such as `NAME=value`."""
     variables = {}
     for line in text.splitlines():
         name, equals_sign, value = line.removeprefix("export ").partition("=")

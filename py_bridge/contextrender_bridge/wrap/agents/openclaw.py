@@ -43,9 +43,9 @@ class OpenClaw(Agent):
     def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
         """Return the run with a route for each configured provider whose API the proxy supports.
 
-        Write a file that includes the user's configuration, and changes the addresses and adds the
-        recall tool. Raise CommandError if the command uses a gateway, or the model's provider has
-        no route.
+        For this run, write a configuration that includes the user's, replaces the addresses by
+        routes, and adds the recall tool. Raise CommandError if the command uses a gateway, or if
+        the model's provider has no route.
         """
         words = list(request.arguments)
         if first_command(words) != "agent":
@@ -56,8 +56,10 @@ class OpenClaw(Agent):
         redirected = _redirect_providers(config, user_file, routes)
         _check_model(config, redirected, user_file)
 
+        # The name has the id and the start of this process, so that stale files are recognized.
         run_file = user_file.with_name(f"{PREFIX}{os.getpid()}-{started_at(os.getpid())}.json")
         run_config: Json = {"$include": f"./{user_file.name}", "models": {"providers": redirected}}
+        # OpenClaw reads the file of the option `--config`, otherwise the file of the variable.
         if config_option := value_of(words, "--config"):
             words = [str(run_file) if word == config_option else word for word in words]
         result = Redirect(words, {VARIABLE: str(run_file)})
@@ -80,9 +82,9 @@ def _refuse_gateway(words: Sequence[str]) -> None:
 
 
 def _redirect_providers(config: Json, file: Path, routes: ProviderRoutes) -> dict[str, Json]:
-    """Return the settings that change the address of each provider with a supported API.
+    """Return settings with a route as the address of each provider that has a supported API.
 
-    Raise CommandError if the configuration, which `file` has, names no provider.
+    `config` is the content of `file`. Raise CommandError if it names no provider.
     """
     providers: dict[str, Json] = config.get("models", {}).get("providers", {})
     if not providers:
@@ -97,10 +99,10 @@ def _redirect_providers(config: Json, file: Path, routes: ProviderRoutes) -> dic
 
 
 def remove_stale_files(folder: Path) -> None:
-    """Delete the files of killed runs in a folder.
+    """Delete the files in a folder that killed runs of wrap could not delete.
 
-    A file's name has the id and the start time of its run's process. The start time shows whether
-    another process has the id now.
+    A file's name has the id and the start time of its run's process. If this process no longer
+    runs, or another process has the id now, the current start time is different.
     """
     for path in folder.glob(f"{PREFIX}*.json"):
         pid, _, start = path.stem.removeprefix(PREFIX).partition("-")
@@ -110,7 +112,10 @@ def remove_stale_files(folder: Path) -> None:
 
 
 def _config_file(request: RunRequest) -> Path:
-    """Return the user's configuration file: the option's, the variable's, or the state folder's."""
+    """Return the path of the user's configuration file.
+
+    The option `--config` names it, otherwise the variable. Otherwise it is in the state folder.
+    """
     path = value_of(request.arguments, "--config") or request.get(VARIABLE)
     if path:
         return request.cwd / Path(path).expanduser()

@@ -52,13 +52,14 @@ class OpenCode(Agent):
     def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
         """Return the run with a route for each known or configured provider that is supported.
 
-        Merge the routes and the recall tool into the configuration that the environment has. Raise
-        CommandError if the model's provider has no route.
+        Merge the routes and the recall tool into the configuration in the variable `INLINE_CONFIG`,
+        which overrides the user's files. Raise CommandError if the model's provider has no route.
         """
         words = request.arguments
         command = first_command(words)
         if asks_help_or_version(words, "-v") or command in COMMANDS_WITHOUT_CALLS.split():
             return run_unchanged(request)
+        # Find the address of each provider in all configurations, and replace it by a route.
         inline_config = parse_json(request.get(INLINE_CONFIG), INLINE_CONFIG)
         configured_model, providers = _model_and_providers([*_config_files(request), inline_config])
         redirected: Json = {}
@@ -66,6 +67,7 @@ class OpenCode(Agent):
             if base := _address(name, providers.get(name, {}), request):
                 redirected[name] = {"options": {"baseURL": f"{routes.route_to(base)}/v1"}}
 
+        # Without a named model, it is not known whether the user's provider has a route.
         result = Redirect(list(words))
         model = value_of(words, "--model", "-m") or configured_model
         if provider := model.partition("/")[0]:
@@ -92,7 +94,10 @@ def _check_provider(provider: str, model: str, redirected: Json) -> None:
 
 
 def _model_and_providers(layers: Sequence[Json]) -> tuple[str, Json]:
-    """Return the model and the providers' settings. Each layer overrides the layers before it."""
+    """Return the configured model, and the settings of each provider by the provider's name.
+
+    `layers` are configurations. Each overrides the configurations before it.
+    """
     model, providers = "", dict[str, Json]()
     for layer in layers:
         model = str(layer.get("model") or model)
@@ -105,7 +110,7 @@ def _model_and_providers(layers: Sequence[Json]) -> tuple[str, Json]:
 
 
 def _address(name: str, settings: Json, request: RunRequest) -> str:
-    """Return a provider's address, or "" if it has none or the proxy does not support its API.
+    """Return a provider's address. Return "" if it has none or the proxy does not support its API.
 
     In a configured address, each `{env:NAME}` is replaced by the variable.
     """
@@ -119,7 +124,11 @@ def _address(name: str, settings: Json, request: RunRequest) -> str:
 
 
 def _config_files(request: RunRequest) -> Iterator[Json]:
-    """Yield the contents of the configuration files. Each overrides the previous ones."""
+    """Yield the contents of all configuration files. Each overrides the ones before it.
+
+    They are the user's files, the file of a variable, and the files in the working folder and its
+    parents, the working folder's last.
+    """
     home = Path(request.get("XDG_CONFIG_HOME") or request.home / ".config") / "opencode"
     for name in ("config.json", "opencode.json", "opencode.jsonc"):
         yield read_json(home / name)
