@@ -32,11 +32,11 @@ class Transcript(ABC):
     def __init__(
         self, body: Body, key: str, previous: Transcript | None, other_fields: object = None
     ) -> None:
-        """Copy the messages of `previous`, the transcript of an earlier request, if it is given.
+        """Copy what `previous`, the transcript of an earlier request, has read, if it is given.
 
         The subclass must then read the remaining items, `_new_items`. `key` names the body's field
         with the items. `other_fields` are the values of further fields that the subclass reads into
-        messages, such as `system`. They must equal those of `previous`.
+        messages, such as `system`. The caller must have checked that `previous` has equal ones.
         """
         self.other_fields = other_fields
         self._body = body
@@ -81,9 +81,10 @@ class Transcript(ABC):
         return position
 
     def _finish_item(self, index: int, *, is_always_sent: bool) -> None:
-        """Record that the messages added since the last call of this method come from item `index`.
+        """Record that item `index` is read, and that the newest messages come from it.
 
-        If `is_always_sent` is true, every prompt has the item, at least in part.
+        These are the messages that were added since the last call of this method. If
+        `is_always_sent` is true, every prompt has the item, at least in part.
         """
         self._item_of += [index] * (len(self.messages) - len(self._item_of))
         if is_always_sent:
@@ -91,7 +92,11 @@ class Transcript(ABC):
 
     @property
     def newest_answer(self) -> range:
-        """The positions of the model's newest answer, which is always sent unchanged."""
+        """The positions of the messages of the model's newest answer, empty if there is none.
+
+        This answer is always sent unchanged.
+        """
+        # The answer ends with the model's last message, and may begin some messages before it.
         end = len(self.messages)
         while end and self.messages[end - 1]["role"] != "assistant":
             end -= 1
@@ -103,16 +108,20 @@ class Transcript(ABC):
         return range(start, end)
 
     def _belongs_to_answer(self, message: int, last: int) -> bool:
-        """Return whether a message comes from the same item as the model's `last` message."""
+        """Return whether a message is in the same answer as the `last` message of the answer.
+
+        Both are positions. In most formats, an answer is the messages that come from one item.
+        """
         return self._item_of[message] == self._item_of[last] != NO_ITEM
 
     def plan(
         self, rows: Iterable[Mapping[str, Any]], breakpoints: Iterable[int] = ()
     ) -> MessagePlan:
-        """Return the plan with the `rows` of a render reply and the model's newest message.
+        """Return the plan of a render reply, which also shows the model's newest answer unchanged.
 
-        `breakpoints` are the reply's message positions for cache marks. If the format `alternates`,
-        the plan also keeps the newest answer apart from the model's message before it.
+        `rows` are the rows of the reply's plan, and `breakpoints` its message positions for cache
+        marks. If the format `alternates`, the plan also shows a result between the newest answer
+        and the model's message before it.
         """
         plan = MessagePlan(self.messages, rows, breakpoints, self.call_pairs)
         plan.show_newest(
@@ -121,10 +130,10 @@ class Transcript(ABC):
         return plan
 
     def _answer_ends(self) -> dict[int, int]:
-        """Return the last message of an answer, by the position of each message of the answer.
+        """Return a dictionary that maps each message of an answer to the answer's last message.
 
-        Answers of a single message are left out. An answer has several messages if the provider ran
-        tools in it.
+        Both are positions. Answers of a single message are left out. An answer has several messages
+        if the provider ran tools in it.
         """
         return {}
 
@@ -133,10 +142,12 @@ class Transcript(ABC):
         return {self._item_of[message] for message in self.newest_answer}
 
     def unread_items(self) -> list[Any]:
-        """Return the messages, calls and results that could not be read into canonical messages.
+        """Return the messages, calls and results that this class could not read.
 
-        Every prompt has them. Leave out volatile items, which are not read on purpose.
+        No canonical message comes from them, so the service does not know them, and every prompt
+        has them. Leave out other kinds of items, and volatile items, which are not read on purpose.
         """
+        # `_item_of` has the numbers of the items that were read.
         read_numbers = {*self._item_of, NO_ITEM}
         unread_numbers = [n for n in self._always_sent_items if n not in read_numbers]
         unread = [self._items[n] for n in unread_numbers]
@@ -144,11 +155,12 @@ class Transcript(ABC):
 
     def _remaining_items(self, plan: MessagePlan) -> list[int]:
         """Return the numbers of the items that are in the prompt, at least in part, in order."""
-        # The volatile items after the history are always sent.
+        # Some items are always sent, among them the volatile ones after the history.
         items = {*self._always_sent_items, *range(self._end, len(self._items))}
         ends = [*self._item_of[1:], self._end]
         for message in plan.remaining_messages():
-            # A message may come from several items, up to the first item of the next message.
+            # A message may come from several items: from its first one up to the first one of the
+            # next message.
             first = self._item_of[message]
             items.update(range(first, max(ends[message], first + 1)))
         return sorted(items - {NO_ITEM})
@@ -165,7 +177,7 @@ class Transcript(ABC):
 
     @property
     def call_pairs(self) -> CallPairs:
-        """The pairs of tool calls and their results in the history."""
+        """The pairs of tool calls and their results, which are made at the first access."""
         if self._call_pairs is None:
             self._call_pairs = CallPairs(self.messages, self._previous_pairs)
         return self._call_pairs
@@ -189,7 +201,10 @@ def history_end(items: Sequence[Any]) -> int:
 
 
 def is_volatile(item: Any) -> bool:
-    """Return whether a message is the context that OpenClaw inserts into every request."""
+    """Return whether a message is the context that OpenClaw inserts into every request.
+
+    It is a user's message whose text begins with the mark `VOLATILE`.
+    """
     if not isinstance(item, Mapping) or item.get("role") != "user":
         return False
     content = item.get("content")

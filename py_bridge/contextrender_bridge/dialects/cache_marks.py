@@ -36,22 +36,25 @@ class Block(NamedTuple):
 def mark_items(
     body: Body, blocks: Sequence[Block], breakpoints: Iterable[int], marked_items: Sequence[int]
 ) -> dict[int, Json]:
-    """Return copies, by number, of the items that get a mark.
+    """Return a dictionary that maps the number of each item that gets a mark to a marked copy.
 
-    Mark the last block up to each breakpoint, until the request has `MAX_MARKS`. `marked_items` are
-    the numbers of the items in which the agent has set marks.
+    For each breakpoint, which is a message position, mark the last of the `blocks` up to it, until
+    the request has `MAX_MARKS`. `marked_items` are the numbers of the items in which the agent has
+    set marks. Return an empty dictionary if the agent has set none at all.
 
     A new mark has the lifetime of the agent's next mark, or of its last one if none follows. The
     API demands that marks with a longer lifetime come first.
     """
     items: Sequence[Any] = body["messages"]
-    # The agent's marks in the order of the prompt. A mark of the body itself is for its end.
+    # Find the agent's marks, in the order of the prompt. A field `cache_control` of the body itself
+    # marks the prompt's end.
     marks_before = [mark for part in ("tools", "system") for mark in marks_in(body.get(part))]
     message_marks = [mark for number in marked_items for mark in marks_in(items[number])]
     end_marks = [body[MARK]] if isinstance(body.get(MARK), dict) else []
     agent_marks = [*marks_before, *message_marks, *end_marks]
     if not agent_marks:
         return {}
+    # Add as many marks as are still allowed.
     free_count = max(MAX_MARKS - len(agent_marks), 0)
     new_items: dict[int, Json] = {}
     for item, block in _unmarked_blocks(blocks, breakpoints)[:free_count]:
@@ -76,9 +79,9 @@ def cache_ttl_minutes(body: Body) -> float:
 
 
 def _unmarked_blocks(blocks: Sequence[Block], breakpoints: Iterable[int]) -> list[tuple[int, int]]:
-    """Return the last block up to each breakpoint, as the numbers of its item and in its item.
+    """Return the last markable block up to each breakpoint, unless it has a mark already.
 
-    Leave out blocks that have a mark, and repetitions.
+    Each block is given by the number of its item and its number in the item, and only once.
     """
     numbers: list[tuple[int, int]] = []
     for position in breakpoints:
@@ -92,13 +95,17 @@ def _unmarked_blocks(blocks: Sequence[Block], breakpoints: Iterable[int]) -> lis
 
 
 def _can_be_marked(block: Any) -> bool:
+    """Return whether the API accepts a cache mark on a block. It refuses one on an empty text."""
     if not isinstance(block, Mapping) or block.get("type") not in _MARKABLE:
         return False
     return block["type"] != "text" or (is_text(block) and bool(block["text"].strip()))
 
 
 def _with_mark(item: Json, number: int, next_mark: Json) -> Json:
-    """Return a copy of the item whose block `number` has a mark with `next_mark`'s lifetime."""
+    """Return a copy of the item whose block `number` has a cache mark.
+
+    The mark has the lifetime (`ttl`) of the mark `next_mark`.
+    """
     mark = {"type": "ephemeral"}
     if "ttl" in next_mark:
         mark["ttl"] = next_mark["ttl"]

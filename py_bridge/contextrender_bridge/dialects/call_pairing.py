@@ -49,6 +49,7 @@ def answered_id(
     call_ids = [id for id, _ in calls]
     if own_id and (own_id in call_ids or not any(map(is_generated_id, call_ids))):
         return own_id
+    # Pair the result by the order of the calls.
     names_tool = isinstance(tool, str) and bool(tool)
     for id, call_tool in calls:
         is_of_tool = not names_tool or call_tool == tool
@@ -59,10 +60,11 @@ def answered_id(
 
 
 def open_calls(messages: Sequence[Json]) -> list[tuple[str, str]]:
-    """Return the id and the tool of each call that has no result yet, in the last calling message.
+    """Return the id and the tool of each call in the model's last message that has no result yet.
 
-    Return an empty list if the model's last message has no calls.
+    Return an empty list if that message has no calls.
     """
+    # Read backwards, and collect the ids of the results after the model's message.
     answered_ids: list[object] = []
     for message in reversed(messages):
         if message["role"] == "tool":
@@ -70,6 +72,7 @@ def open_calls(messages: Sequence[Json]) -> list[tuple[str, str]]:
         elif message.get("tool_calls"):
             calls = []
             for call in message["tool_calls"]:
+                # Several calls may have the same id, so each result stands for one call only.
                 if call["id"] in answered_ids:
                     answered_ids.remove(call["id"])
                 else:
@@ -81,7 +84,10 @@ def open_calls(messages: Sequence[Json]) -> list[tuple[str, str]]:
 
 
 def ids_of_step(items: Sequence[Any], id_field: str) -> list[object]:
-    """Return the call ids, in `id_field`, of the results in `items` before the model's message."""
+    """Return the call ids of the results in `items`, up to the model's next message.
+
+    `id_field` is the field of a result with its call id.
+    """
     ids: list[object] = []
     for item in items:
         if not isinstance(item, Mapping) or item.get("role") == "assistant":

@@ -37,7 +37,10 @@ _FUNCTION_FIELDS = frozenset({"name", "arguments"})
 
 
 def check_messages(messages: Sequence[object]) -> None:
-    """Raise InvalidRequest that names the first item that is no chat message with a known role."""
+    """Raise InvalidRequest if an item is no chat message with a known role.
+
+    The error has the position of the first such item.
+    """
     if isinstance(messages, str):
         raise InvalidRequest("messages must be a list of chat messages, not a text")
     for position, message in enumerate(messages):
@@ -78,6 +81,8 @@ class ChatTranscript(Transcript):
         """
         if not self._items:
             return dict(self._body)
+        # Collect the shown items, with their numbers. Items without a position, which cannot be
+        # read, are unchanged.
         shown_items: list[NumberedItem] = []
         remaining = [(index, self.positions[index]) for index in self._remaining_items(plan)]
         parts = plan.parts([position for _, position in remaining if position is not None])
@@ -86,6 +91,7 @@ class ChatTranscript(Transcript):
             shown_item = item if position is None else _shown_item(item, parts[position])
             if shown_item is not None or position is None:
                 shown_items.append((index, shown_item))
+        # Merge the model's messages whose results are omitted.
         unread = {index for index, position in enumerate(self.positions) if position is None}
         unmergeable = unread | self._items_of_newest_answer()
         messages = merge_neighbours(shown_items, join_chat, unmergeable)
@@ -94,12 +100,14 @@ class ChatTranscript(Transcript):
     def _canonical(self, index: int, item: Any) -> Json | None:
         """Return the message to record, with ids for calls and results that have none.
 
-        Return None if the item is no chat message, or a result that answers no call.
+        `index` is the item's number. Return None if the item is no chat message, or if it is a
+        result that answers no call.
         """
         if isinstance(item, dict) and item.get("role") in _RESULT_ROLES:
             if _is_number(item.get("tool_call_id")):
                 item = {**item, "tool_call_id": str(item["tool_call_id"])}
             if self._is_paired_by_order(item):
+                # Find the result's call by the order, but none that a later result names.
                 later_ids = ids_of_step(self._items[index + 1 : self._end], "tool_call_id")
                 tool = item.get("tool_name") or item.get("name")
                 call_id = answered_id(self.messages, item.get("tool_call_id"), tool, later_ids)
@@ -110,7 +118,11 @@ class ChatTranscript(Transcript):
         return canonical_message(item, len(self.messages))
 
     def _is_paired_by_order(self, item: Json) -> bool:
-        """Return whether a result has no call id, or the calls before it have no ids."""
+        """Return whether a result must be paired with its call by their order.
+
+        That is so if the result has no call id, or the calls before it had no ids. Such calls have
+        generated ids, which begin with `PREFIX`.
+        """
         call_id = item.get("tool_call_id")
         if not (isinstance(call_id, str) and call_id):
             return True
@@ -122,7 +134,7 @@ class ChatTranscript(Transcript):
         return False
 
     def result(self, message: int) -> Any:
-        """Return the content of the tool message."""
+        """Return the original content of the tool message at position `message`."""
         return self._items[self._item_of[message]].get("content")
 
 
@@ -168,9 +180,10 @@ def _calls_of(item: Mapping[str, Any]) -> Any:
 
 
 def _shown_item(item: Json, part: ShownParts) -> Json | None:
-    """Return the item as the prompt shows it. Return None if the prompt has no part of it.
+    """Return the item as the prompt shows it, or None if the prompt has nothing of it.
 
-    Return `item` itself if it is shown unchanged.
+    `part` says which of its text and calls are shown, and with which substitutes. Return `item`
+    itself if it is shown unchanged.
     """
     calls = part.calls
     if not part.is_shown and not calls:
@@ -193,11 +206,10 @@ def _shown_item(item: Json, part: ShownParts) -> Json | None:
 
 
 def _with_calls(item: Json, arguments_of: Mapping[int, str | None]) -> Json:
-    """Return the message with only these calls.
+    """Return the message with only the remaining calls.
 
-    `arguments_of` has, by the call's number, the substitute arguments of each remaining call, or
-    None if the call has its own. If calls are omitted, their signature and their reasoning move to
-    the first remaining call.
+    `arguments_of` maps the number of each remaining call to its substitute arguments, None for its
+    own. If calls are omitted, their signature and their reasoning move to the first remaining call.
     """
     calls = item.get("tool_calls")
     if not calls:
@@ -205,6 +217,7 @@ def _with_calls(item: Json, arguments_of: Mapping[int, str | None]) -> Json:
         if not arguments_of:
             return {key: item[key] for key in item if key != "function_call"}
         return {**item, "function_call": _with_arguments(item["function_call"], arguments_of[0])}
+    # Show the remaining calls, and move what belonged to the omitted ones.
     remaining = {n: _shown_call(calls[n], arguments) for n, arguments in arguments_of.items()}
     signed = move_signature(calls, remaining)
     omitted_ids = [call.get("id") for n, call in enumerate(calls) if n not in arguments_of]
@@ -212,6 +225,7 @@ def _with_calls(item: Json, arguments_of: Mapping[int, str | None]) -> Json:
     message = move_reasoning({**item, "tool_calls": list(signed.values())}, omitted_ids, first_id)
     if signed:
         return message
+    # Providers refuse an empty list of calls.
     return {key: message[key] for key in message if key != "tool_calls"}
 
 
@@ -236,9 +250,10 @@ def _with_arguments(body: Json, arguments: str | None) -> Json:
 
 
 def _is_plain(item: Json) -> bool:
-    """Return whether a message is canonical without any change.
+    """Return whether a message is certain to be canonical without any change.
 
-    This is fast, because nearly all messages of a long history are canonical.
+    This is faster than a comparison with its canonical form. Return False in doubt, for example for
+    a text that is not ASCII.
     """
     role, content = item.get("role"), item.get("content")
     if content is not None and not (isinstance(content, str) and content.isascii()):
@@ -255,9 +270,9 @@ def _is_plain(item: Json) -> bool:
 
 
 def _are_plain(calls: Any) -> bool:
-    """Return whether an assistant message's calls are canonical without any change.
+    """Return whether an assistant message's calls are certain to be canonical.
 
-    Such a call is a function call with ASCII texts, an id and no further fields.
+    A call is if it is a function call with ASCII texts, an id and no further fields.
     """
     if not isinstance(calls, list):
         return False
@@ -296,9 +311,10 @@ def _canonical_calls(calls: Any, position: int) -> list[Json] | None:
 
 
 def _canonical_call(call: Any, default_id: str) -> Json | None:
-    """Return a call with only its id, name and arguments; None if it has no valid id or name.
+    """Return a call with only its id, type, name and arguments; None if the call is invalid.
 
-    A call without an id gets `default_id`. Some gateways number the calls.
+    A call without an id gets `default_id`. An id may be a number, as some gateways send. Arguments
+    that are no text become JSON.
     """
     if not isinstance(call, Mapping):
         return None

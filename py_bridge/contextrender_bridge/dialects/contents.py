@@ -45,8 +45,9 @@ def clean_text(text: str) -> str:
 
 
 def canonical_content(content: Any) -> str | list[Json] | None:
-    """Return the content as a text if it has only text, otherwise as chat content parts.
+    """Return the content to record: a text if it has only text, otherwise a list of parts.
 
+    The parts have the form of `_canonical_part`. A content of another type becomes JSON as a text.
     Return None for None.
     """
     if content is None:
@@ -70,7 +71,7 @@ def plain_text(content: Any) -> str:
 
 
 def full_text(content: Any) -> str:
-    """Return the text of content. Media are left out; other parts without text are JSON."""
+    """Return the text of content in any format. Leave out media; other parts become JSON."""
     canonical = canonical_content(content)
     if isinstance(canonical, list):
         return "\n".join(part["text"] for part in canonical if "text" in part)
@@ -81,7 +82,11 @@ CUT = "\n[... cut to fit the model's window ...]\n"
 
 
 class CutText(str):
-    """A text cut to about `size` characters. In content with parts, it cuts the longest parts."""
+    """A text cut to about `size` characters.
+
+    As a substitute for content with several parts, it is not used itself: `cut_parts` cuts the
+    longest parts to this size instead.
+    """
 
     size: int
 
@@ -94,7 +99,8 @@ class CutText(str):
     def cut_parts(self, parts: Sequence[Any], kind: str = "text") -> list[Any]:
         """Cut the longest of these text parts until together they have about `size` characters.
 
-        Return all parts; those that are not cut are unchanged.
+        Return all parts in their order. Parts that are not cut are unchanged. `kind` is the type
+        of a part that replaces a document or a search result.
         """
         cut_parts = list(parts)
         texts = [plain_text([part]) for part in parts]
@@ -119,8 +125,9 @@ def _cut(text: str, size: int) -> str:
 def with_text(content: Any, text: str, kind: str = "text") -> Any:
     """Return the content with `text` instead of its own text; keep parts without text.
 
-    The first part with text gets `text`, and the others with text are removed. If `text` is a
-    `CutText`, its parts with text are cut instead. `kind` is the type of a new text part.
+    In a list of parts, the first part with text gets `text`, and the other parts with text are
+    removed. If `text` is a `CutText`, cut the content's parts instead. `kind` is the type of a new
+    text part, which is added in front if no part has text.
     """
     if not isinstance(content, list):
         return text
@@ -169,7 +176,10 @@ def part_with(part: Any, text: str, kind: str = "text") -> Any:
 
 
 def _canonical_part(part: Any) -> Json:
-    """Return the part to record: its text, a digest of its media, or its JSON as a text."""
+    """Return the form in which a part is recorded.
+
+    It is a `text`, a kind of media with a digest, or `other` with the part's JSON as text.
+    """
     if is_text(part):
         text = part if isinstance(part, str) else part["text"]
         return {"type": "text", "text": clean_text(text)}
@@ -184,5 +194,6 @@ def _canonical_part(part: Any) -> Json:
 
 
 def _is_text_document(part: Mapping[str, Any]) -> bool:
+    """Return whether a part is a document that contains its text, not a file or an address."""
     source = part.get("source")
     return isinstance(source, Mapping) and source.get("type") in ("text", "content")

@@ -19,19 +19,19 @@ def merge_neighbours(
     join: Callable[[Json, Json], Json | None],
     unmergeable: Collection[int],
 ) -> list[Any]:
-    """Return the items, and merge messages of the model that have become neighbours.
+    """Return the items, after merging messages of the model that have become neighbours.
 
-    Two messages become neighbours when a result between them is omitted. Some providers and chat
+    Two messages become neighbours if all items between them are omitted. Some providers and chat
     templates refuse two messages of the model in a row. Messages that the agent sent side by side
-    are not merged, nor are the items with `unmergeable` numbers. `join` returns the merged message,
-    or None if it cannot merge the two.
+    are not merged, and neither are the items with `unmergeable` numbers. `join` merges two
+    messages; it returns None if it cannot.
     """
     merged_items: list[Any] = []
     last_number = -1
     for number, item in items:
         previous: Any = merged_items[-1] if merged_items else None
         are_of_model = _is_of_model(previous) and _is_of_model(item)
-        became_neighbours = are_of_model and number > last_number + 1
+        became_neighbours = are_of_model and number > last_number + 1  # a number is missing
         are_mergeable = number not in unmergeable and last_number not in unmergeable
         may_merge = became_neighbours and are_mergeable
         merged = join(previous, item) if may_merge else None

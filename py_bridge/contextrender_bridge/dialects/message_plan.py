@@ -47,10 +47,10 @@ class MessagePlan:
     ) -> None:
         """Read the rows in the `plan` of a render reply.
 
-        A row has the position of its `message`, the `calls` in the prompt, and perhaps a substitute
-        `text` and substitute `arguments` of these calls. `breakpoints` are the messages up to which
-        the prompt can be cached. `call_pairs` pairs the calls and results of `messages`; None to
-        pair them here.
+        A row has the position of its `message`, the numbers of the `calls` in the prompt, and
+        perhaps a substitute `text` and substitute `arguments` of these calls. `breakpoints` are the
+        messages up to which the prompt can be cached. `call_pairs` has the pairs of calls and
+        results in `messages`; if it is None, find them here.
         """
         call_pairs = call_pairs or CallPairs(messages)
         self.breakpoints = tuple(breakpoints)
@@ -62,7 +62,8 @@ class MessagePlan:
         self._textless_callers = {
             position for position, _ in self._unanswered if not messages[position].get("content")
         }
-        # The shown messages with their substitute texts, None for a message's own text.
+        # The shown messages with their substitute texts: None for a message's own text, "" if the
+        # text is omitted and only calls are shown.
         self._texts: dict[int, str | None] = {}
         self._calls: set[Call] = set()  # the shown calls
         self._stubs: set[int] = set()  # omitted results that a line replaces
@@ -89,7 +90,7 @@ class MessagePlan:
         )
 
     def shows(self, message: int) -> bool:
-        """Return whether the prompt has the message or result at a position."""
+        """Return whether the prompt has the message or result at a position, at least in part."""
         if message in self._texts or message in self._textless_callers:
             return True
         # A result that answers no call is always shown.
@@ -101,7 +102,10 @@ class MessagePlan:
         return {*self._texts, *self._unpaired_results, *dict(self._calls), *dict(self._unanswered)}
 
     def parts(self, messages: Iterable[int]) -> dict[int, ShownParts]:
-        """Return what the prompt shows of each message at these positions."""
+        """Return what the prompt shows of each message at these positions, by position.
+
+        It shows the calls of the plan, and all calls without a result.
+        """
         # Local names make this loop over long histories faster.
         planned, unanswered = self._calls, self._unanswered
         arguments, texts, parts = self._arguments, self._texts, dict[int, ShownParts]()
@@ -112,6 +116,7 @@ class MessagePlan:
                 key = message, call
                 if key in planned or key in unanswered:
                     remaining_calls[call] = arguments.get(key)
+            # `shows` is slow and covers more than the plan: some messages are always shown.
             is_shown = message in texts or self.shows(message)
             parts[message] = ShownParts(is_shown, texts.get(message), len(calls), remaining_calls)
         return parts
@@ -162,26 +167,31 @@ class MessagePlan:
         """
         if not newest:
             return
+        # Show the answer's texts and calls, without substitutes, and the results of its calls.
         for message in newest:
             self._texts[message] = None  # its own text
             for number in range(len(self._messages[message].get("tool_calls") or ())):
                 self._arguments.pop((message, number), None)
                 self._calls.add((message, number))
         self._show_stubs(newest, newest.stop)
+        # Find the end of the model's last answer before it that is in the prompt. (Results come
+        # after it, so if the last message is a result, nothing has to be separated.)
         before = max((m for m in self.remaining_messages() if m < newest.start), default=-1)
         before = (answer_ends or {}).get(before, before)
-        # If only calls of a message are shown, so are the results of these calls, after it.
+        # If a message's text is omitted (""), its calls are shown, and so are their results. These
+        # results separate it from the newest answer already.
         has_only_calls = self._texts.get(before) == ""
         if alternates and before >= 0 and not has_only_calls:
             self._separate(before, newest.start)
 
     def _separate(self, message: int, newest: int) -> None:
-        """Separate `message` from the model's newest answer, if all results between are omitted.
+        """Show a result between `message` and the model's newest answer, if there is none.
 
         Show the first call of `message`, and a line in place of the call's result. Replace the
         call's arguments if they are longer than `MAX_STUB_CHARS`. `newest` is the position of the
         newest answer.
         """
+        # The calls of `message` that have a result before the newest answer.
         calls = [call for call in self._answers(message, newest).values() if call[0] == message]
         if not calls or any(call in self._calls for call in calls):
             return
@@ -192,15 +202,18 @@ class MessagePlan:
         self._show_stubs(range(message, message + 1), message + 1)
 
     def _answers(self, start: int, end: int | None = None) -> dict[int, Call]:
-        """Return, by result, the calls that the results from `start` up to `end` answer.
+        """Return a dictionary that maps the results from `start` up to `end` to their calls.
 
-        If `end` is None, include all later results.
+        Leave out results that answer no call. If `end` is None, include all later results.
         """
         results = range(start, len(self._messages) if end is None else end)
         return {result: self._calls_of[result] for result in results if result in self._calls_of}
 
     def _show_stubs(self, callers: range, start: int) -> None:
-        """Show a line in place of each omitted result, from `start` on, of the callers' calls."""
+        """Show a line in place of each omitted result whose call is shown.
+
+        Consider only results from position `start` on, of calls in the messages `callers`.
+        """
         for result, call in self._answers(start).items():
             if call[0] in callers and call in self._calls and result not in self._texts:
                 self._texts[result] = OMITTED_TEXT
@@ -229,16 +242,17 @@ class MessagePlan:
         return str(self._body(call)["name"])
 
     def _body(self, call: Call) -> Mapping[str, Any]:
-        """Return a call's name and arguments."""
+        """Return the object with a call's name and arguments."""
         message, number = call
         fields = self._messages[message]["tool_calls"][number]
         body: Mapping[str, Any] = fields[fields["type"]]
         return body
 
     def shown_unpaired_results(self) -> list[int]:
-        """Return the positions of results that no row of the plan shows, but that answer no call.
+        """Return the positions of results that answer no call and that the plan does not select.
 
-        The prompt has them all the same, because the provider may have their calls.
+        The prompt has them all the same, because the provider may have their calls. `_texts` has
+        the messages that the plan selects.
         """
         return sorted(result for result in self._unpaired_results if result not in self._texts)
 
@@ -250,8 +264,8 @@ class MessagePlan:
 class CallPairs:
     """The pairs of calls and results in a history.
 
-    Several calls may have one id. A result with this id answers one of the latest message with open
-    calls of the id, and the first of these. A call is open until it has a result.
+    A call is open until it has a result. Several open calls may have the same id. Then a result with
+    this id answers a call of the latest message that has such calls, and the first one there.
 
     - `call_of_result` has the call that each result answers, by the result's position.
     - `unpaired_results` has the positions of the results that answer no call.
@@ -288,7 +302,7 @@ class CallPairs:
 
     def _pair(self, result: int, call_id: str) -> None:
         """Pair a result with the first open call of this id in the latest message that has one."""
-        calls = self._open_calls.get(call_id)
+        calls = self._open_calls.get(call_id)  # in the order of the history
         if calls is None:
             self.unpaired_results.add(result)
             return

@@ -76,6 +76,7 @@ class MessagesTranscript(Transcript):
 
         Continue from `previous`, an earlier transcript, if it can be reused.
         """
+        # The earlier transcript can be reused only if it has the same system prompt.
         system = _system_text(body.get("system"))
         earlier = reusable_transcript(previous, MessagesTranscript, system)
         super().__init__(body, "messages", earlier, system)
@@ -87,8 +88,9 @@ class MessagesTranscript(Transcript):
         if system is not None and not earlier:
             self.messages.append({"role": "system", "content": system})
             self._finish_item(NO_ITEM, is_always_sent=False)
-        # A plan decides on texts, media, calls and results. An item without any of these, or with
-        # a block that cannot be read, is always sent.
+        # Read each item, and note how each of its blocks was read. A plan decides on texts, media,
+        # calls and results. An item without any of these, or with a block that cannot be read, is
+        # always sent.
         for index, item in enumerate(self._new_items, self._read_count):
             blocks = _blocks(item)
             self._readings.append([] if blocks is None else self._read(item, blocks))
@@ -119,6 +121,7 @@ class MessagesTranscript(Transcript):
         shown_items: list[NumberedItem] = []
         remaining = self._remaining_items(plan)
         omits_provider_result = any(not plan.shows(message) for message in self._provider_results)
+        # Copies of the items that get a cache mark, by number.
         newly_marked: dict[int, Json] = {}
         if plan.breakpoints:
             blocks = self._markable_blocks(plan, remaining)
@@ -130,16 +133,18 @@ class MessagesTranscript(Transcript):
                 if item is None:
                     continue
             if omits_provider_result:
+                # The item may cite an omitted result, which the API would refuse.
                 item = _without_citations(item)
             shown_items.append((index, item))
         if len(shown_items) < len(self._items):
+            # Omitted items may leave a system message at a place that the API refuses.
             end = history_end([item for _, item in shown_items])
             shown_items[:end] = _place_system_messages(shown_items[:end])
         messages = merge_neighbours(shown_items, join_blocks, self._items_of_newest_answer())
         return {**self._body, "messages": messages}
 
     def result(self, message: int) -> Any:
-        """Return the content of the `tool_result` block.
+        """Return the content of the result at position `message`.
 
         If the provider ran the tool, return the content as a text.
         """
@@ -147,9 +152,10 @@ class MessagesTranscript(Transcript):
         return full_text(content) if message in self._provider_results else content
 
     def _answer_ends(self) -> dict[int, int]:
-        """Return the last message of an answer, by the position of each message of the answer.
+        """Return a dictionary that maps each message of an answer to the answer's last message.
 
-        Only answers in which the provider ran a tool are included.
+        Both are positions. Only answers in which the provider ran a tool are included, because
+        other answers have one message.
         """
         ends: dict[int, int] = {}
         for result in self._provider_results:
@@ -177,20 +183,24 @@ class MessagesTranscript(Transcript):
     def _read_assistant(self, blocks: Sequence[Any]) -> list[_BlockReading]:
         """Append the canonical messages of an assistant message with these blocks.
 
-        Return how each block was read. The result of a tool that the provider ran becomes a message
-        of its own, between a message with the blocks before it and one with the blocks after it.
+        Return how each block was read, in the order of the blocks. The result of a tool that the
+        provider ran becomes a message of its own. So the blocks before and after it become two
+        assistant messages.
         """
         readings: list[_BlockReading] = []
         # The content and the calls of the assistant message that is being read.
         content_blocks: list[Any] = []
         calls: list[Json] = []
+        # The ids of the provider's code executions that made calls themselves.
         callers = [id for block in blocks if (id := _caller_id(block))]
         for block in blocks:
             position, kind = len(self.messages), _kind(block)
             if kind == "call" and (_caller_id(block) or block.get("id") in callers):
-                # Code that the provider runs made the call. Both refer to each other.
+                # The provider's code made this call, or this is the call that started the code.
+                # They refer to each other, so always send both.
                 kind = "other"
             if kind == "provider_result":
+                # End the message with the blocks so far, and add the result after it.
                 if content_blocks or calls:
                     self._add_assistant(content_blocks, calls)
                     content_blocks, calls = [], []
@@ -202,10 +212,10 @@ class MessagesTranscript(Transcript):
                 calls.append(_call(block, generated_id(position, len(calls))))
             else:
                 readings.append(_BlockReading(kind, position))
-                if kind != "thinking":
+                if kind != "thinking":  # Thinking is not recorded.
                     content_blocks.append(block)
-        # Without blocks after the last result, no message follows. Blocks of thinking alone become
-        # a message without content.
+        # End the last message, unless a result comes last. If all blocks are thinking, this is a
+        # message without content.
         if not (readings and readings[-1].kind == "provider_result"):
             self._add_assistant(content_blocks, calls)
         return readings
@@ -219,16 +229,18 @@ class MessagesTranscript(Transcript):
     def _read_user(self, role: str, blocks: Sequence[Any]) -> list[_BlockReading]:
         """Append the canonical messages of a user message with these blocks.
 
-        Return how each block was read. Each result becomes a message of its own. The blocks before,
-        between and after results become a message each, too.
+        Return how each block was read, in the order of the blocks. Each result becomes a message of
+        its own. The other blocks become one message for each run of blocks without a result.
         """
         readings: list[_BlockReading] = []
+        # The blocks of the message that is being read.
         content_blocks: list[Any] = []
         for number, block in enumerate(blocks):
             kind = _kind(block)
             if kind == "result":
                 self._add_user(role, content_blocks)
                 content_blocks = []
+                # The result may have no id. Then find its call, but none that a later result names.
                 later_ids = _ids_in(blocks[number + 1 :])
                 call_id = answered_id(self.messages, block.get("tool_use_id"), None, later_ids)
                 if call_id:
@@ -269,6 +281,7 @@ def _place_system_messages(items: Sequence[NumberedItem]) -> list[NumberedItem]:
     that is accepted.
     """
     ordered: list[NumberedItem] = []
+    # The system messages that wait for the next accepted place.
     system_messages: list[NumberedItem] = []
     last_role = None
     for number, item in items:
@@ -287,16 +300,18 @@ def _place_system_messages(items: Sequence[NumberedItem]) -> list[NumberedItem]:
 def _shown_item(item: Json, readings: Sequence[_BlockReading], plan: MessagePlan) -> Json | None:
     """Return the message with only the blocks that the plan shows.
 
-    Return None if nothing but thinking remains, and `item` itself if all its blocks are shown
-    unchanged. If an omitted call has a provider's signature, the first remaining call gets the
-    signature, because Gemini refuses a first call without one.
+    `readings` says how each block was read. Return None if nothing but thinking remains, and `item`
+    itself if all its blocks are shown unchanged. If an omitted call has a provider's signature, the
+    first remaining call gets it, because Gemini refuses a first call without a signature.
     """
     content = item["content"]
+    # A text is the content of one message. Its substitute text "" means that it is omitted.
     if isinstance(content, str):
         is_shown, text = plan.shows(readings[0].message), plan.text(readings[0].message)
         if not is_shown or text == "":
             return None
         return item if text is None else {**item, "content": text}
+    # Collect the shown blocks, with their texts replaced or cut.
     blocks: list[Any] = []
     substituted: set[int] = set()  # messages whose substitute text is already in a block
     cut = _cut_blocks(content, readings, plan)
@@ -306,6 +321,7 @@ def _shown_item(item: Json, readings: Sequence[_BlockReading], plan: MessagePlan
         )
         if shown_block is not OMITTED:
             blocks.append(shown_block)
+    # If no block has changed, return the agent's own object.
     if len(blocks) == len(content) and all(a is b for a, b in zip(blocks, content, strict=True)):
         return item
     blocks = _with_signature(blocks, content)
@@ -318,9 +334,10 @@ def _shown_item(item: Json, readings: Sequence[_BlockReading], plan: MessagePlan
 def _cut_blocks(
     content: Sequence[Any], readings: Sequence[_BlockReading], plan: MessagePlan
 ) -> dict[int, Any]:
-    """Cut the texts of the messages whose substitute text is a `CutText`.
+    """Cut the text blocks of the messages whose substitute text is a `CutText`.
 
-    Return the cut blocks by their number in `content`.
+    Its blocks are cut to the size of the `CutText`, and not replaced by one text. `content` are the
+    blocks of an item. Return a dictionary that maps a block's number in `content` to the cut block.
     """
     blocks: dict[int, Any] = {}
     for message in {reading.message for reading in readings}:
@@ -342,9 +359,10 @@ def _shown_block(
     """Return the block as the plan shows it, or OMITTED.
 
     If the block's message has a substitute text, the message's first text block gets this text, and
-    its other text blocks are omitted. `substituted` has the messages whose first text block got
-    their text; this function adds the message.
+    its other text blocks are omitted. `substituted` are the messages whose first text block got
+    the text already; this function adds the message to it.
     """
+    # A plan does not decide on these blocks.
     if reading.kind in ("thinking", "other"):
         return block
     if reading.kind == "call":
@@ -354,9 +372,11 @@ def _shown_block(
         return block if arguments is None else {**block, "input": json.loads(arguments)}
     if not plan.shows(reading.message):
         return OMITTED
+    # `text` is the substitute for the message's text; None for its own, empty if it is omitted.
     text = plan.text(reading.message)
     if text is None or reading.kind == "media":
         return block
+    # Replace the text of a result, or of the message's text blocks.
     if reading.kind == "provider_result" and block["type"] != "mcp_tool_result":
         return block  # The provider accepts the results of its own tools only unchanged.
     if reading.kind in ("result", "provider_result"):
@@ -377,9 +397,9 @@ def _can_carry_mark(reading: _BlockReading, plan: MessagePlan) -> bool:
 
 
 def _without_citations(item: Any) -> Any:
-    """Return a message without the citations in blocks that cite search results.
+    """Return a message without citations of search results, which may be omitted from the prompt.
 
-    Only the model's messages have them. The cited results may be omitted from the prompt.
+    Only the model's messages have citations. Return any other message unchanged.
     """
     if _role(item) != "assistant" or not isinstance(item.get("content"), list):
         return item
@@ -414,7 +434,7 @@ def _role(item: Any) -> Any:
 
 
 def _kind(block: Any) -> str:
-    """Return the kind of a block, one of those that `_BlockReading` lists."""
+    """Return the kind of a block: one of the kinds that `_BlockReading` lists."""
     if not isinstance(block, Mapping):
         return "other"
     kind = block.get("type")
@@ -434,12 +454,14 @@ def _kind(block: Any) -> str:
 
 
 def _with_signature(blocks: list[Any], content: Sequence[Any]) -> list[Any]:
-    """Return a message's remaining blocks, after moving an omitted call's signature.
+    """Return a message's remaining `blocks`, after moving an omitted call's signature.
 
     The first remaining call gets the signature, if it has none (`move_signature`). `content` has
     all blocks of the message. A remaining call may be a copy with other arguments, so it is found
     among all calls by its id.
     """
+    # The calls in the message, the positions of the remaining ones in `blocks`, and their numbers
+    # among all calls.
     calls = [block for block in content if _kind(block) == "call"]
     positions = [position for position, block in enumerate(blocks) if _kind(block) == "call"]
     remaining = [blocks[position] for position in positions]

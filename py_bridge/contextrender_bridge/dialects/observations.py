@@ -47,7 +47,7 @@ class ObservationTranscript(Transcript):
     """
 
     def __init__(self, body: Body, previous: Transcript | None = None) -> None:
-        """Read the body's `messages`. Continue from `previous` if it can be reused.
+        """Read the body's `messages`. Continue from `previous`, an earlier transcript, if possible.
 
         Read an observation after a message of the model as the result of a call in that message.
         Add each other message in its canonical form. Items that cannot be read are always sent.
@@ -86,6 +86,7 @@ class ObservationTranscript(Transcript):
         """
         if not self._items:
             return dict(self._body)
+        # Collect the shown items, with their numbers. Items that cannot be read are unchanged.
         shown_items: list[NumberedItem] = []
         last_item = self._item_of[-1:]  # empty if there is no message
         for index in sorted({*self._remaining_items(plan), *last_item}):
@@ -94,12 +95,16 @@ class ObservationTranscript(Transcript):
                 shown_items.append((index, item))
             elif (shown_item := self._shown_item(item, message, plan)) is not None:
                 shown_items.append((index, shown_item))
+        # Merge the model's messages whose observations are omitted.
         unread = {index for index, message in enumerate(self.positions) if message is None}
         unmergeable = unread | self._items_of_newest_answer()
         return {**self._body, "messages": merge_neighbours(shown_items, join_chat, unmergeable)}
 
     def _shown_item(self, item: Json, message: int, plan: MessagePlan) -> Json | None:
-        """Return the item of the message at position `message` as shown; None if it is omitted."""
+        """Return the item of the message at position `message` as shown; None if it is omitted.
+
+        `text` is None if the message is shown unchanged, and empty if it is omitted.
+        """
         text = plan.text(message)
         if not plan.shows(message):
             is_last = message == len(self.messages) - 1
@@ -112,13 +117,14 @@ class ObservationTranscript(Transcript):
         return {**item, "content": with_text(item.get("content"), text)}
 
     def result(self, message: int) -> Any:
-        """Return the content of the observation."""
+        """Return the content of the observation at position `message`."""
         return self._results[message].get("content")
 
     def _add_result_with_call(self, caller: int, item: Mapping[str, Any]) -> None:
-        """Add an observation as a tool result, and its call to the message at position `caller`.
+        """Add an observation as a tool result, and add its call to an earlier message.
 
-        The agent sends no calls, but each result needs one.
+        The agent sends no calls, but each result needs one. So make a call with the name
+        `CALL_NAME`, and add it to the model's message at position `caller`.
         """
         call_id = f"step-{len(self.messages)}"
         # The canonical message may be the caller's own object, so it is copied.
@@ -152,11 +158,11 @@ def has_observations(body: Body) -> bool:
 
 
 def _as_chat(item: Any) -> Any:
-    """Return a message with a role of chat completions, and without tool calls of its own.
+    """Return a message with a role of chat completions, and without tool calls.
 
-    smolagents has the roles `tool-call` and `tool-response`. Tool calls in messages with other
-    roles are removed: in this format, each observation gets a call of its own instead
-    (`_add_result_with_call`).
+    smolagents has the roles `tool-call` and `tool-response`, which become `assistant` and `user`.
+    Remove a message's tool calls, because in this format each observation gets a generated call
+    (`_add_result_with_call`). Return anything other than a message unchanged.
     """
     if not isinstance(item, Mapping):
         return item

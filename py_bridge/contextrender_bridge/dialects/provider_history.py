@@ -17,9 +17,10 @@ _HOLDERS = ("extra_body", "google")
 def is_kept_by_provider(body: Mapping[str, Any]) -> bool:
     """Return whether the provider stores the history, or begins to store it with this request.
 
-    The first such request must not be shortened, because the provider would store the shortened
-    history. Each later one has only new messages, so it has no history to render.
+    Such a request must not be rendered. If it is the first one, the provider would store the
+    shortened history. Each later one has only new messages, and so no history to render.
     """
+    # The field that names the history may be in the body or in one of its objects.
     inner = (body[name] for name in _HOLDERS if isinstance(body.get(name), Mapping))
     return any(body.get(name) for name in FIELDS) or any(map(is_kept_by_provider, inner))
 

@@ -75,8 +75,8 @@ class ResponsesTranscript(Transcript):
     def __init__(self, body: Body, previous: Transcript | None = None) -> None:
         """Read `instructions` and `input`, which is a text or a list of items.
 
-        Continue from `previous` if it can be reused. Record the items of each reasoning group, and
-        the first call of each message with a provider's signature.
+        Continue from `previous`, an earlier transcript, if it can be reused. Record the items of
+        each reasoning group, and the first call of each message that has a provider's signature.
         """
         # Both fields may be a text, which is a message that comes from no item.
         field_messages = [
@@ -133,9 +133,10 @@ class ResponsesTranscript(Transcript):
         """
         if not self._items:
             return dict(self._body)
+        # Collect the shown items by number, and the reasoning groups that they belong to.
         substituted: set[int] = set()  # messages whose substitute text is already in an item
         shown_items: dict[int, Any] = {}
-        # Begin with the groups that have reasoning only.
+        # Groups with nothing but reasoning are always shown.
         shown_groups = self._reasoning_items.keys() - self._groups_with_items
         for index in self._remaining_items(plan):
             item, reading = self._items[index], self._readings[index]
@@ -145,6 +146,7 @@ class ResponsesTranscript(Transcript):
             if shown_item is not OMITTED:
                 shown_items[index] = shown_item
                 shown_groups.add(reading.group)
+        # Add the reasoning of the shown groups.
         for group in shown_groups:
             for index in self._reasoning_items.get(group, ()):
                 shown_items[index] = self._items[index]
@@ -155,9 +157,11 @@ class ResponsesTranscript(Transcript):
         """Give the first shown call of each message the signature of an omitted call before it.
 
         Gemini signs only the first call of a message, and refuses a first call without a signature.
+        `shown_items` maps item numbers to items; it is changed in place.
         """
         if not self._signed:
             return
+        # Of each message, only the first shown call is checked.
         checked_messages: set[int] = set()
         for index in sorted(shown_items):
             reading = self._readings[index]
@@ -171,9 +175,10 @@ class ResponsesTranscript(Transcript):
                 shown_items[index] = with_signature(shown_items[index], path, signature)
 
     def _belongs_to_answer(self, message: int, last: int) -> bool:
-        """Return whether a message belongs to the same answer of the model as the message after it.
+        """Return whether a message belongs to the same answer as the message after it.
 
-        Results of tools that the provider ran belong to the answer. `last` is not needed.
+        It does if it is a message of the model, or the result of a tool that the provider ran,
+        because an agent's result or a user's message separates answers. `last` is not needed.
         """
         role = self.messages[message]["role"]
         if role == "tool":
@@ -181,7 +186,11 @@ class ResponsesTranscript(Transcript):
         return bool(role == "assistant")
 
     def result(self, message: int) -> Any:
-        """Return the `output` of the item. For a shell or a tool of the provider, it is a text."""
+        """Return the original content of the result at position `message`.
+
+        It is the item's field `output`. For `shell_call` and the provider's own tools, it is a text
+        made from the field with the result.
+        """
         item = self._results[message]
         if item["type"] in _RESULT_FIELDS:
             return full_text(item.get(_RESULT_FIELDS[item["type"]]))
@@ -199,6 +208,7 @@ class ResponsesTranscript(Transcript):
         if kind == "other":
             return _ItemReading("other", group=self._group)
         if kind == "reasoning":
+            # Consecutive reasoning items are one group.
             follows_reasoning = bool(self._readings) and self._readings[-1].kind == "reasoning"
             if not follows_reasoning:
                 self._group += 1
@@ -211,6 +221,7 @@ class ResponsesTranscript(Transcript):
             return self._read_provider_call(item)
         if kind == "result":
             return self._read_result(item, index)
+        # The item is a message of the user or the system.
         self._end_answer()
         content = canonical_content(item.get("content"))
         self.messages.append({"role": item["role"], "content": content})
@@ -238,8 +249,9 @@ class ResponsesTranscript(Transcript):
     def _read_result(self, item: Any, index: int) -> _ItemReading:
         """Read an output as a result, and end the model's current message.
 
-        If the output answers no call, it cannot be read.
+        `index` is the item's number. An output that answers no call cannot be read.
         """
+        # The output may have no call id. Then find its call, but none that a later output names.
         later_ids = ids_of_step(self._items[index + 1 : self._end], "call_id")
         call_id = answered_id(self.messages, _call_id(item), item.get("name"), later_ids)
         if not call_id:
@@ -248,7 +260,11 @@ class ResponsesTranscript(Transcript):
         return _ItemReading("result", self._add_result(item, call_id, item.get("output")))
 
     def _read_provider_call(self, item: Any) -> _ItemReading:
-        """Read a call and its result from one item, and end the model's current message."""
+        """Read a call and its result from one item, and end the model's current message.
+
+        Add the call to that message, and the result as a message of its own.
+        """
+        # All fields of the item but its result, type and id are the call's arguments.
         calls = self.messages[self._answer_position()].setdefault("tool_calls", [])
         not_arguments = (*_RESULT_FIELDS.values(), "type", "id")
         arguments = {key: item[key] for key in item if key not in not_arguments}
@@ -280,8 +296,8 @@ def _shown_item(item: Any, reading: _ItemReading, plan: MessagePlan, substituted
     """Return the item as the plan shows it, or OMITTED.
 
     If the item's message has a substitute text, the message's first text item gets this text, and
-    its other text items are omitted. `substituted` has the messages whose first text item got their
-    text; this function adds the message.
+    its other text items are omitted. `substituted` are the messages whose first text item got the
+    text already; this function adds the message to it.
     """
     if reading.kind == "other":
         return item
@@ -295,10 +311,12 @@ def _shown_item(item: Any, reading: _ItemReading, plan: MessagePlan, substituted
         return {**item, key: arguments}
     if not plan.shows(reading.message):
         return OMITTED
+    # `text` is the substitute for the message's text; None for its own, empty if it is omitted.
     text = plan.text(reading.message)
     if text is None:
         return item
     if reading.kind == "provider_result":
+        # Of the provider's own tools, the API accepts another text only for MCP.
         return {**item, "output": text} if item["type"] == "mcp_call" else item
     if reading.kind == "result":
         return {**item, "output": _output_with(item, text)}
@@ -321,6 +339,7 @@ def _kind(item: Any) -> str:
     """
     if not isinstance(item, Mapping):
         return "other"
+    # A message may omit its type.
     type_name = item.get("type", "message")
     if not isinstance(type_name, str):
         return "other"
@@ -333,6 +352,7 @@ def _kind(item: Any) -> str:
     if type_name in _RESULT_FIELDS:
         has_result = item.get(_RESULT_FIELDS[type_name]) is not None
         return "provider_result" if has_result and _is_text(item.get("id")) else "other"
+    # What remains are the agent's calls and their outputs, which need a valid call id or none.
     if not isinstance(_call_id(item), (str, type(None))):
         return "other"
     if type_name in _OUTPUTS:

@@ -35,6 +35,7 @@ def signature_of(call: Any) -> tuple[Path, Any] | None:
 
     Return None if the call has no signature.
     """
+    # Look for a field with the signature, then for an id that contains it.
     for path in PATHS:
         value = call
         for name in path:
@@ -60,14 +61,14 @@ def with_signature(call: Json, path: Path, signature: Any) -> Json:
 
 
 def move_signature(calls: Sequence[Any], remaining: Mapping[int, Any]) -> dict[int, Any]:
-    """Return the remaining calls of a step; the first of them has a signature if any call had one.
+    """Return the remaining calls of a step, after moving the signature of an omitted call.
 
-    `calls` are all calls of the step. `remaining` has the calls to send, perhaps shortened, by
-    their number in `calls`. If the first of them has no signature, it gets the first signature of
-    the omitted calls before it.
+    `calls` are all calls of the step. `remaining` maps the number of each call to send to the call
+    itself, which may be shortened. If the first of them has no signature, it gets the first one of
+    the omitted calls before it. The returned dictionary is like `remaining`.
     """
     signed_calls = dict(remaining)
-    if not signed_calls or len(signed_calls) == len(calls):
+    if not signed_calls or len(signed_calls) == len(calls):  # none or all are sent
         return signed_calls
     first = min(signed_calls)
     if not isinstance(signed_calls[first], dict) or signature_of(signed_calls[first]):
@@ -80,11 +81,11 @@ def move_signature(calls: Sequence[Any], remaining: Mapping[int, Any]) -> dict[i
 
 
 def move_reasoning(item: Json, omitted_ids: Sequence[Any], first_id: Any) -> Json:
-    """Return a chat message whose `reasoning_details` have no ids of omitted calls.
+    """Return a chat message without the `reasoning_details` of omitted calls.
 
     OpenRouter puts a call's id into the reasoning detail that signs the call. `first_id` is the id
-    of the first remaining call, or None. If no detail has this id, the first detail of an omitted
-    call gets it. The other details of omitted calls are removed.
+    of the first remaining call, None if no call remains. If no detail has this id, the first detail
+    of an omitted call gets it, so that the first call is signed.
     """
     details = item.get("reasoning_details")
     if not isinstance(details, list):
@@ -94,6 +95,7 @@ def move_reasoning(item: Json, omitted_ids: Sequence[Any], first_id: Any) -> Jso
         return item
     needs_detail = first_id is not None and first_id not in call_ids
     remaining: list[Any] = []
+    # Keep the details that are not of omitted calls, and perhaps give one of these the new id.
     for detail, call_id in zip(details, call_ids, strict=True):
         if not call_id or call_id not in omitted_ids:
             remaining.append(detail)
