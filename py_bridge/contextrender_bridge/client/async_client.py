@@ -46,7 +46,7 @@ class AsyncContextRender:
         retries: int = connection.RETRIES,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """Take the arguments of `ContextRender`.
+        """Take the arguments of `ContextRender`, and create the HTTP client.
 
         `transport` replaces the network, for example in tests. The environment's HTTP
         proxies are used only if the address is known now and is not on this machine.
@@ -109,7 +109,10 @@ class AsyncContextRender:
     call = _method_of(Core.call)
 
     async def _drive(self, flow: Flow[T]) -> T:
-        """Run the steps of a flow to its end and return its result."""
+        """Run the steps of a flow to its end, and return its result.
+
+        Send the outcome of each step into the flow: the reply, or the error, raised in the flow.
+        """
         with closing(flow):
             try:
                 step = next(flow)
@@ -124,7 +127,10 @@ class AsyncContextRender:
                 return result
 
     async def _run_step(self, step: Step) -> ServiceReply | ContextRenderError:
-        """Send a request or pause; return the reply, or the error for the flow to handle."""
+        """Do one step, a request or a pause in seconds.
+
+        Return the reply (an empty one after a pause), or the error that the flow shall handle.
+        """
         if not isinstance(step, Exchange):
             return await asyncio.sleep(step, ServiceReply())
         try:
@@ -135,6 +141,7 @@ class AsyncContextRender:
             return error
 
     async def _post(self, step: Exchange) -> ServiceReply:
+        """Send a request to the service, and return its reply."""
         response = await self._http.post(
             f"{self.url}{step.path}", content=step.body, headers=step.headers
         )

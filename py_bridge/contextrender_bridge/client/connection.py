@@ -1,7 +1,8 @@
 """Calls walkers with JSON and a valid token, and retries within a deadline if that may help.
 
 A call is a flow: a generator that yields the next step and receives its outcome, like the auth
-flows of httpx. A flow does no I/O; its driver does.
+flows of httpx. A flow does no I/O; its driver does. Long because retries and the search for the
+service and its token share one state.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ Flow = Generator[Step, ServiceReply, T]
 def with_signature_of(flow: Callable[..., Flow[Any]]) -> Callable[[C], C]:
     """Return a decorator that gives a client's method a flow's name, documentation and signature.
 
-    If the flow's return type is `Flow[T]`, the method's return type becomes `T`.
+    `flow` is annotated to return `Flow[T]`. The method's return type becomes `T`.
     """
     result = flow.__annotations__["return"].removeprefix("Flow[").removesuffix("]")
 
@@ -119,7 +120,10 @@ def with_signature_of(flow: Callable[..., Flow[Any]]) -> Callable[[C], C]:
 
 
 def to_unreachable(url: str, step: Exchange, error: Exception) -> Unreachable:
-    """Return the error for an exchange without a reply. Its code is `late` after a timeout."""
+    """Return the error for an exchange that failed without a reply.
+
+    Its code is `late` if the exchange's own time limit was exceeded.
+    """
     reason = str(error) or type(error).__name__
     is_late = step.seconds is not None and _is_timeout(error)
     failure = Unreachable(f"No answer from {url}: {reason}.", code="late" if is_late else None)
@@ -128,6 +132,7 @@ def to_unreachable(url: str, step: Exchange, error: Exception) -> Unreachable:
 
 
 def _is_timeout(error: Exception) -> bool:
+    """Return whether an error of a client means that a time limit was exceeded."""
     # Before Python 3.11, `asyncio.TimeoutError` is another class. It is recognised by its name,
     # because the synchronous client does not import asyncio.
     has_name = type(error).__name__ == "TimeoutError"
@@ -164,11 +169,12 @@ class Connection:
     def call(
         self, walker: str, fields: Mapping[str, Any], token: str | None = None, stop_at: float = inf
     ) -> Flow[Json]:
-        """Return a walker's report, after retries if a failure is temporary.
+        """Call a walker with these fields, and return its report.
 
-        Raise NoCredentials if no service is known. Fields that are None are not sent. `token`
-        replaces the connection's token for this call. `stop_at` is the deadline on the clock of
-        `time.monotonic`.
+        Try again after a temporary failure, with growing pauses, while retries and time are left.
+        Fields that are None are not sent. `token` replaces the connection's token for this call.
+        `stop_at` is the deadline on the clock of `time.monotonic`. Raise NoCredentials if no
+        service is known, and the error of the last attempt if that fails.
         """
         if not self.url:
             self._find_service()
@@ -180,7 +186,7 @@ class Connection:
                 return (yield from self._report(f"/walker/{walker}", set_fields, token, stop_at))
             except (Unreachable, ServerError) as error:
                 if isinstance(error, Unreachable) and self._has_moved():
-                    continue  # Try again at the new address, without a pause.
+                    continue  # Try at the new address, without a pause.
                 is_late = time.monotonic() + pause > stop_at
                 if is_late or not retries_left or error.status not in TEMPORARY:
                     raise
@@ -189,9 +195,10 @@ class Connection:
             pause *= 2
 
     def _report(self, path: str, fields: Json, token: str | None, stop_at: float) -> Flow[Json]:
-        """Return a walker's report.
+        """Send a request to a walker once, and return the first report in the reply.
 
-        If the service refuses the client's token, and has written a new token to its file, send the
+        `token` is the token for this call, None for the client's own. If the service refuses the
+        client's own token, and the local service has written a new one to its file, send the
         request again with the new token.
         """
         current_token = token or self.token
@@ -230,7 +237,7 @@ class Connection:
         return self.token != refused_token
 
     def _about_token(self, token: str) -> str:
-        """Return a sentence on a refused token: where it comes from, and how to get another."""
+        """Return a sentence about a refused token: where it comes from, and how to get another."""
         if self._own_token:
             source = "The token given to the client"
         elif token == current_settings().token:
@@ -241,7 +248,11 @@ class Connection:
         return f"{source} is not valid at {self.url}: {command}, at the server, makes another."
 
     def _post(self, path: str, fields: Json, token: str | None, stop_at: float) -> Flow[Json]:
-        """Return the object in the reply. Raise a ContextRenderError after a failure."""
+        """Send a POST request, and return the object in the reply.
+
+        Raise a ContextRenderError if the reply is an error or has no object.
+        """
+        # A time limit of 0 or less would be no limit.
         seconds = None if stop_at == inf else max(MIN_SECONDS, stop_at - time.monotonic())
         status, value = yield Exchange(path, fields, token, seconds)
         if not (200 <= status < 300 and isinstance(value, dict)):

@@ -52,7 +52,7 @@ WARNED = 1024
 
 
 class Core(Connection):
-    """The API's methods. Each is a flow that returns the reply or raises an error.
+    """The API's methods. Each is a `Flow`, and returns the reply or raises an error.
 
     The replies have the types in `replies`. If `token` is given, the call is made as the user with
     this token. `history_key` distinguishes histories that run in parallel in one session.
@@ -138,7 +138,7 @@ class Core(Connection):
         token: str | None = None,
         history_key: str = "",
     ) -> Flow[RenderedRequest]:
-        """Return the request to send to the model: rendered, or the original one if that fails.
+        """Render a request, and return it. If that fails, return the original request.
 
         Raise InvalidRequest if the policy is unknown, if the budget or a parameter is invalid, or
         if an item of chat `messages` is no message with a known role.
@@ -156,12 +156,14 @@ class Core(Connection):
         The other parameters are those of `render`.
         """
         stop_at = time.monotonic() + deadline
+        # An invalid message is the caller's mistake, so it is not covered by `fail_open`.
         if dialect == "chat" and not isinstance(messages, Mapping):
             check_messages(messages)
         body = messages if isinstance(messages, Mapping) else {"messages": list(messages)}
         if is_kept_by_provider(body):
             return RenderedRequest(body)
         try:
+            # Collect the settings of the call. Without a session, make a name from the messages.
             defaults = current_settings()
             reader = dialect_of(dialect, body)
             name = name_of_body(reader, body) if session is None else session
@@ -178,15 +180,18 @@ class Core(Connection):
                 "one_conversation": True if session is None else None,
             }
             bypass = _to_list("bypass_tools", bypass_tools) or ()
+            # Ask the service for a plan.
             render = self._render_items(reader, body, key, fields, stop_at)
             try:
                 reply, key, transcript = yield from render
             except OtherConversation:
-                # Another call has continued the session with another conversation meanwhile.
+                # Another call has continued the session with another conversation meanwhile. Try
+                # once more, which finds another session.
                 render = self._render_items(reader, body, key, fields, stop_at)
                 reply, key, transcript = yield from render
-            if reply is None:
+            if reply is None:  # There are no messages.
                 return RenderedRequest(body)
+            # Apply the plan to the caller's request.
             rendered = apply_plan(body, transcript, reply, bypass, recalls=recalls)
             self.failures.end()
             self._warn_once(key, rendered.failure)
@@ -205,11 +210,12 @@ class Core(Connection):
         fields: Mapping[str, Any],
         stop_at: float,
     ) -> Flow[tuple[RenderView | None, Key, Transcript]]:
-        """Render the history of a request body; return the reply, the history's key and transcript.
+        """Read and render the history of a request body.
 
-        The reply is None if there are no messages. `fields` are the fields of `render` beside the
-        session and the messages. If `one_conversation` is set, the name in `key` was made from the
-        beginning of the history, and the returned key may have another name.
+        Return the service's reply, the history's key and its transcript. The reply is None if there
+        are no messages. `fields` are the fields of `render` beside the session and the messages. If
+        `one_conversation` is set, the session's name in `key` was made from the beginning of the
+        history, and the returned key may have another name.
         """
         key, transcript, snapshot = yield from self._read_history(
             reader, body, key, fields["model"], stop_at, is_named=not fields["one_conversation"]
@@ -234,9 +240,10 @@ class Core(Connection):
     ) -> Flow[tuple[Key, Transcript, HistorySnapshot]]:
         """Read the history of a request body; return its key, its transcript and a snapshot.
 
-        If `is_named` is false, the name in `key` was made from the beginning of the history, so
-        another conversation may have it. Unless the history is cached under this name, ask the
-        service (`_find_session`), and return the key with the right name.
+        Continue from the transcript of the history's last call if it is cached. If `is_named` is
+        false, the session's name in `key` was made from the beginning of the history, so it may be
+        another conversation's. Unless the history is cached under this name, ask the service
+        (`_find_session`), and return a key with the name that the service accepted.
         """
         items = body.get(reader.key)
         items = items if isinstance(items, list) else []
@@ -251,14 +258,15 @@ class Core(Connection):
             cached = self._histories.find(key, items)
             if cached:
                 transcript = reader.read(body, cached.transcript)
-        # If the whole history was read again, it may differ from the cached one.
+        # If no message was reused, the whole history was read again and may differ from the cached
+        # one. Then the snapshot must not rely on the cache.
         continued = cached if transcript.reused_count else None
         stable_items = items[: transcript.stable_count]
         snapshot = self._histories.snapshot(key, transcript.messages, stable_items, continued)
         return key, transcript, snapshot
 
     def _warn_once(self, key: Key, failure: str) -> None:
-        """Log `failure` once for each history. Do nothing if it is empty."""
+        """Count and log `failure` once for each history. Do nothing if it is empty."""
         if failure and key not in self._warned:
             self._warned[key] = None
             if len(self._warned) > WARNED:
@@ -305,7 +313,7 @@ class Core(Connection):
         """Return the name of the session that a history continues, or a new name.
 
         `name` is made from the beginning of the history, so another conversation may have it. The
-        search may record new messages.
+        search may record the history's messages in the session that it returns.
         """
         # The items are the messages themselves, and there is no deadline.
         return self._find_session(
@@ -400,12 +408,18 @@ class Core(Connection):
     def recorded_count(
         self, session: str, messages: Sequence[Message], *, token: str | None, history_key: str
     ) -> int:
-        """Return how many of the first messages this client knows to be recorded."""
+        """Return how many of the first messages this client knows to be recorded.
+
+        It is 0 if the history is not cached or differs from the cached one. No request is sent.
+        """
         cached = self._histories.find(Key(token, session, history_key), messages)
         return cached.prefix.messages if cached else 0
 
     def drop_large_histories(self) -> None:
-        """Forget the texts of large histories. The next call of each compares all messages."""
+        """Drop the texts of large histories from memory.
+
+        The next call of such a history takes longer, because it reads and compares all messages.
+        """
         self._histories.drop_large()
 
     def _find_session(
@@ -419,14 +433,15 @@ class Core(Connection):
     ) -> Flow[str]:
         """Return the name of the session that a history continues, or a new name.
 
-        Record the history in the session of each possible name in turn, until the service accepts
-        it as the same conversation. If the service refuses it, make the next name from the messages
-        up to the first that differs.
+        Try to record the history in the session named in `key`. If the service refuses it, because
+        the session has another conversation, make a new name from the messages up to the first that
+        differs, and try again, until the service accepts it. Without a request, return a name under
+        which the history is cached.
 
         `transcript` is what a dialect read from `items`; None if the items are the messages.
         """
         stable_items = items[: transcript.stable_count] if transcript else items
-        # Each name that the service refuses stands for more equal messages than the one before it.
+        # Each next name is made from more messages than the one before, so the loop ends.
         for _ in range(len(messages) + 1):
             name = self._names.find(key.token, key.session, messages)
             key = key._replace(session=name)
@@ -450,7 +465,11 @@ class Core(Connection):
         token: str | None,
         history_key: str,
     ) -> Flow[Json]:
-        """Send the messages that the service lacks, or all if its history differs."""
+        """Send the messages that the service lacks, or all if its history differs.
+
+        `walker` is the walker to call, and `fields` its fields without the messages. Return its
+        reply.
+        """
         messages = list(messages)
         key = Key(token, fields["session"], history_key)
         cached = self._histories.find(key, messages)
@@ -471,10 +490,11 @@ class Core(Connection):
         stop_at: float,
         transcript: Transcript | None = None,
     ) -> Flow[Json]:
-        """Send the messages after the snapshot's recorded prefix, and return the reply.
+        """Call a walker with the messages after the snapshot's recorded prefix; return the reply.
 
-        If the service's history differs from that prefix, send all messages. Then cache that all
-        messages are recorded.
+        If the service's history differs from that prefix, call it again with all messages. Then
+        cache that all messages are recorded. If the service has another conversation, forget the
+        cached history and raise OtherConversation.
         """
 
         def send_from(recorded_prefix: RecordedPrefix) -> Flow[Json]:
@@ -500,6 +520,7 @@ class Core(Connection):
 
 
 def _pins(pinned_tools: Sequence[str] | None, pinned_calls: Sequence[str] | None) -> Json:
+    """Return the fields of `render` that name the pinned tools and calls."""
     return {
         "pinned_tools": _to_list("pinned_tools", pinned_tools),
         "pinned_calls": _to_list("pinned_calls", pinned_calls),

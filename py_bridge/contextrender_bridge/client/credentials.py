@@ -46,14 +46,15 @@ def resolve_credentials(
     """Return the service's address and token.
 
     Take each from the arguments, the environment or the local server, in this order. The server
-    writes its address and token to `folder`. That token is never sent to another machine, so an
-    address elsewhere needs a token of its own. Raise NoCredentials if the address or its token is
-    not found.
+    writes its address and token to a file in `folder`, by default the data folder. That token is
+    never sent to another machine, so an address elsewhere needs a token of its own. Raise
+    NoCredentials if the address or its token is not found.
     """
     url = (url or current_settings().url).rstrip("/")
     token = token or current_settings().token
     if url and token:
         return Credentials(url, token)
+    # At least one of them must come from the local server's file.
     path = (folder or data_dir()) / FILE_NAME
     credentials = stored_credentials(path.parent)
     if url and not token and not is_local(url):

@@ -1,7 +1,8 @@
 """Renders a request's history within its budget, so that no failure stops a model call.
 
 `fit` of either client asks the service for a plan and applies it to the original items. If the
-service fails or is late, the original request is sent; such failures are counted and logged.
+service fails or is late, the original request is sent; such failures are counted and logged. Long
+because applying a plan, its warnings and its failures belong together.
 """
 
 from __future__ import annotations
@@ -78,7 +79,10 @@ class Failures:
         self._lock = threading.Lock()
 
     def add(self, reason: str, remedy: str = "") -> None:
-        """Count a failure and log it. With a `remedy`, log only the first of several in a row."""
+        """Count a failure, log it, and call `on_failure`.
+
+        With a `remedy` (a sentence for the user), log it only once until a request succeeds.
+        """
         with self._lock:
             self._counts[reason] += 1
             is_repeated = bool(remedy) and reason in self._reported
@@ -100,16 +104,19 @@ class Failures:
 
 
 def dialect_of(name: str, body: Body) -> Dialect:
-    """Return the dialect `name`, or "observations" for a chat request with results as text."""
+    """Return the request format `name`.
+
+    For a chat request that has results as text, without any tools, return "observations" instead.
+    """
     if name == "chat" and not _uses_tools(body) and has_observations(body):
         return OBSERVATIONS
     return DIALECTS[name]
 
 
 def _uses_tools(body: Body) -> bool:
-    """Return whether a chat request has tools, or tool calls in its messages.
+    """Return whether a chat request has tools, or tool calls or results in its messages.
 
-    Return True also if the messages cannot be read, so that their texts are not read as results.
+    Also return True if the messages cannot be read, so that their texts are not read as results.
     """
     items = body.get("messages")
     if body.get("tools") or body.get("functions") or not isinstance(items, list):
@@ -128,15 +135,17 @@ def apply_plan(
     *,
     recalls: bool = False,
 ) -> RenderedRequest:
-    """Apply the plan of a render reply to a request.
+    """Apply the plan of a render reply to a request, and return the rendered request.
 
     Results of the tools `bypass` (names or globs) are always complete. If `recalls` is false and
     the request declares no recall tool, excerpts say to call the result's own tool again.
 
-    Results without a call are always sent, because they cannot be omitted with their call. The
-    service counts neither these results nor those of `bypass` that are added here; both are
-    `results_beyond_budget`.
+    Results without a call are always sent, because their call, which may be stored by the provider,
+    would remain. The service counts neither these results nor those of `bypass` that are added
+    here. Both are counted in `results_beyond_budget`.
     """
+    # Correct the plan: no hints to a recall tool that the model lacks, and complete results of the
+    # tools in `bypass`.
     planned: Sequence[PlannedMessage] = reply["plan"] or ()
     substitutes = reply["substitutes"]
     if not recalls and not has_recall_tool(body):
@@ -145,6 +154,7 @@ def apply_plan(
     extra_results = [r for r in plan.results_of(bypass) if not plan.shows_complete(r)]
     for result in extra_results:
         plan.show_result(result)
+    # Keep the request itself if the plan changes nothing, or if it must not be changed.
     changes = (substitutes, reply["omitted"], reply["dropped_turns"], reply["truncated_messages"])
     has_changes = any(changes)
     if has_changes and has_references(body):
@@ -167,10 +177,11 @@ def apply_plan(
 def _reason_above_budget(
     transcript: Transcript, plan: MessagePlan, reply: RenderView, *, changed: bool
 ) -> str:
-    """Return why a rendered request exceeds its budget, or an empty text if it does not.
+    """Return why a rendered request exceeds its budget; empty if it does not.
 
-    The reason is one of `ABOVE_BUDGET`: results without a call cannot be omitted, and the service
-    does not count items that it cannot read.
+    `changed` is true if the rendered request differs from the original one. The reason is one of
+    `ABOVE_BUDGET`: results without a call cannot be omitted, and the service does not count items
+    that could not be read.
     """
     if not changed and plan.omitted_results() + plan.shown_unpaired_results():
         # The plan omits results, but the request is unchanged: they could not be omitted.
@@ -189,9 +200,11 @@ def write_prompt(
     substitutes: Collection[int],
     recalls: bool,
 ) -> list[Json]:
-    """Return the chat messages of a plan. A text of the plan replaces each result in `substitutes`.
+    """Return the chat messages that a plan shows of a history.
 
-    `recalls` is true if the model has a tool that recalls results.
+    `messages` is the history, and `planned` the rows of the plan. `substitutes` are the positions
+    of the results that the plan shows with another text. `recalls` is true if the model has a tool
+    that recalls results; otherwise these texts say to call the result's own tool again.
     """
     if not recalls:
         planned = _without_recalls(planned, substitutes)
@@ -202,7 +215,11 @@ def write_prompt(
 def _without_recalls(
     planned: Sequence[PlannedMessage], substitutes: Collection[int]
 ) -> list[PlannedMessage]:
-    """Return the plan, in whose texts for results in `substitutes` the recall tool is not named."""
+    """Return the plan's rows, with texts that do not name the recall tool.
+
+    Only texts of the results at the positions `substitutes` name it. They then say to call the
+    result's own tool again.
+    """
     messages = []
     for message in planned:
         if message["text"] and message["message"] in substitutes:
@@ -227,7 +244,10 @@ def has_recall_tool(body: Body) -> bool:
 
 
 def reason_of(failure: BaseException) -> str:
-    """Return a short name of a failure, without contents."""
+    """Return a short name of a failure, which never has contents of messages.
+
+    It is the error's code, "late" for any exceeded time limit, or the name of the error's class.
+    """
     if isinstance(failure, ContextRenderError):
         return failure.code
     if type(failure).__name__ == "TimeoutError":  # a caller's own deadline, asyncio's or another
@@ -236,7 +256,10 @@ def reason_of(failure: BaseException) -> str:
 
 
 def remedy_of(failure: BaseException) -> str:
-    """Return how to mend a missing or refusing service; empty for other failures."""
+    """Return a sentence on how to mend a service that is missing or refuses the token.
+
+    Return an empty text for any other failure.
+    """
     if isinstance(failure, (NoCredentials, Unauthorized)):
         return failure.message
     # With the code `late`, a service is running, but it did not answer in time.
@@ -246,5 +269,8 @@ def remedy_of(failure: BaseException) -> str:
 
 
 def is_callers_mistake(failure: Exception) -> bool:
-    """Return whether a failure is an invalid setting, with which every later call would fail."""
+    """Return whether a failure is an invalid setting of the caller.
+
+    Every later call with this setting would fail, too, so it is raised instead of failing open.
+    """
     return isinstance(failure, InvalidRequest) and bool(failure.details.get("setting"))

@@ -86,9 +86,13 @@ def container_blocks(items: Sequence[Any]) -> list[ContainerBlock] | None:
 
 
 def _container_block(items: Sequence[Any]) -> ContainerBlock | None:
-    """Return the containers in some items, at any depth; None if there are other objects."""
+    """Return a block of all containers in some items; None if there are other objects in them.
+
+    Return None, too, if containers are nested deeper than `_MAX_DEPTH`.
+    """
     block = ContainerBlock([], [])
     level = [item for item in items if type(item) not in _PLAIN_TYPES]
+    # Go down level by level: `level` are the containers at one depth.
     for _ in range(_MAX_DEPTH):
         if not level:
             return block
@@ -123,9 +127,11 @@ class UnchangedItems:
     def are_start_of(self, items: Sequence[Any]) -> bool:
         """Return whether `items` begin with the kept items and no compared block has changed.
 
-        Callers mostly change new items. So compare the `COMPARED_BLOCKS` newest blocks, and as many
-        older ones: each time the next ones, until all were compared.
+        Callers mostly change new items. So compare the `COMPARED_BLOCKS` newest blocks at each
+        call, and as many of the older ones. Each call takes the next older ones, and after the last
+        the first ones again.
         """
+        # First compare which objects the items are, then the contents of the blocks.
         if items[: len(self._items)] != self._items:
             return False
         newest_blocks = self._blocks[-COMPARED_BLOCKS:]
@@ -139,7 +145,7 @@ class UnchangedItems:
     def add(self, items: Sequence[Any], blocks: Sequence[ContainerBlock]) -> None:
         """Add more items, with the `blocks` of their containers from `container_blocks`.
 
-        Small blocks are joined, because comparing few large blocks is faster.
+        Join small blocks, because comparing few large blocks is faster.
         """
         self._items.extend(items)
         for block in blocks:
@@ -162,7 +168,7 @@ class Fingerprint:
     __hash__ = None  # type: ignore[assignment]
 
     def extended(self, messages: Sequence[Message]) -> Fingerprint:
-        """Return the fingerprint of the messages so far and these."""
+        """Return a new fingerprint, of this one's messages followed by these."""
         longer = Fingerprint()
         longer._hash = self._hash.copy()
         longer._hash.update(b"".join(map(_fingerprint_bytes, messages)))
@@ -183,7 +189,7 @@ class RecordedPrefix:
 
 @dataclass(frozen=True)
 class CachedHistory:
-    """A history after its last call: its recorded part, and the items that the call read.
+    """A history after its last call: its recorded part `prefix`, and the items that the call read.
 
     - `items`: the items, which two calls that run at the same time may share and extend.
     - `item_count`: the number of `items` that this call read; 0 if no items are kept.
@@ -223,7 +229,10 @@ class HistoryCache:
         self._lock = threading.Lock()
 
     def find(self, key: Key, items: Sequence[Any]) -> CachedHistory | None:
-        """Return the cached history of a key if `items` begin with its items, otherwise None."""
+        """Return the cached history of a key if `items` begin with its items, otherwise None.
+
+        Return None, too, if its items are not kept. A returned history need not be read again.
+        """
         with self._lock:
             cached = self._histories.get(key)
             if cached is None or not cached.item_count:
@@ -239,18 +248,20 @@ class HistoryCache:
         items: Sequence[Any],
         cached: CachedHistory | None,
     ) -> HistorySnapshot:
-        """Return a snapshot of a history.
+        """Return a snapshot of a history: which of its first messages are recorded, and its items.
 
-        `messages` were read from `items`, which do not change any more. `cached` is the history
-        that they continue, as `find` returns it. If `cached` is None, compare the fingerprint of
-        the first messages with that of the recorded ones. If they differ, no message counts as
-        recorded.
+        `messages` were read from `items`, whose reading later items cannot change. `cached` is the
+        history that they continue, as `find` returns it. If it is None, compare the fingerprint of
+        the first messages with the fingerprint of the recorded ones. If they differ, no message
+        counts as recorded.
         """
         if cached is not None:
+            # `find` has compared the items, so only the new messages have to be read.
             prefix = cached.prefix
             fingerprint = prefix.fingerprint.extended(messages[prefix.messages :])
             new_blocks = container_blocks(items[cached.item_count :])
             return HistorySnapshot(prefix, fingerprint, items, new_blocks, cached)
+        # Read all messages, to find out whether they begin with the recorded ones.
         with self._lock:
             previous = self._histories.get(key)
         prefix = previous.prefix if previous else RecordedPrefix()
@@ -269,9 +280,10 @@ class HistoryCache:
         prefix: RecordedPrefix,
         transcript: Transcript | None = None,
     ) -> None:
-        """Store that a call recorded this prefix of a history.
+        """Store that the service has recorded this prefix of a history.
 
-        Forget the least recently used histories, or only their texts, if there are too many.
+        `snapshot` is the history at the call that recorded it. Drop the least recently used
+        histories if there are too many, and the texts of some if all texts are too long.
         """
         with self._lock:
             self._drop(key)
@@ -296,6 +308,7 @@ class HistoryCache:
                     self._histories[key] = CachedHistory(cached.prefix)
 
     def _drop(self, key: Key) -> None:
+        """Remove a history if it is cached, and subtract its characters."""
         cached = self._histories.pop(key, None)
         self._characters -= cached.items.characters if cached else 0
 
@@ -303,12 +316,14 @@ class HistoryCache:
     def _next_cached(
         snapshot: HistorySnapshot, prefix: RecordedPrefix, transcript: Transcript | None
     ) -> CachedHistory:
-        """Return the history to cache, with the snapshot's items if they can be compared later.
+        """Return the history to cache after a call.
 
-        Without items, the next call reads all messages.
+        Add the snapshot's new items to the cached ones if they can be compared later. Otherwise
+        return a history without items: the next call then reads all messages.
         """
         cached = snapshot.cached or CachedHistory(RecordedPrefix())
         items, cached_count = cached.items, cached.item_count
+        # Changes inside of some items cannot be seen, or fewer items are stable than before.
         if snapshot.new_blocks is None or cached_count > len(snapshot.items):
             return CachedHistory(prefix)
         if cached_count != len(items):
@@ -327,7 +342,7 @@ class HistoryCache:
 
 
 def _fingerprint_bytes(message: Any) -> bytes:
-    """Return bytes that are equal for equal messages."""
+    """Return bytes of a message that are equal for equal messages, to hash them."""
     try:
         # Version 2 has no references between objects, so equal values give equal bytes.
         return marshal.dumps(message, 2)
@@ -336,4 +351,5 @@ def _fingerprint_bytes(message: Any) -> bytes:
 
 
 def _to_json_value(value: Any) -> Any:
+    """Return a value that JSON can write, for an object that it cannot write."""
     return dict(value) if isinstance(value, Mapping) else repr(value)

@@ -11,10 +11,11 @@ from contextrender_bridge.client.credentials import is_local
 
 
 def network_options(url: str) -> dict[str, Any]:
-    """Return httpx's options for an address: the environment's network proxy and certificates.
+    """Return the options of an httpx client for an address.
 
-    An address of this machine is reached directly. httpx does not read the environment itself,
-    because it fails for some valid values of `NO_PROXY`.
+    They name the environment's network proxy and certificates, unless the address is unknown or
+    this machine's, which is reached directly. httpx must not read the environment itself
+    (`trust_env`), because it fails for some valid values of `NO_PROXY`.
     """
     options: dict[str, Any] = {"trust_env": False}
     if url and not is_local(url):

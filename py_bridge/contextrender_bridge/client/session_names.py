@@ -32,8 +32,9 @@ def name_of(messages: Sequence[Message], caller: str = "") -> str:
 def name_of_body(reader: Dialect, body: Mapping[str, Any]) -> str:
     """Make a session name from a request body; empty if it has no messages.
 
-    Only the items up to the first user item are read, unless the dialect reads no user message in
-    them.
+    The name depends only on the beginning of the history. So read only the items up to the first
+    user item. Read all items if that gives no user message, for example because the item has
+    nothing but results.
     """
     items: Any = body.get(reader.key)
     for count, item in enumerate(items if isinstance(items, list) else [], start=1):
@@ -55,10 +56,11 @@ def _opening(messages: Sequence[Message]) -> list[Message]:
 
 
 class SessionNames:
-    """The names of histories that begin alike, as far as this process has met them.
+    """The new names of histories that begin like another one, as far as this process knows them.
 
-    If a history has the name of another one and differs from it at message `fork`, it gets a new
-    name, made from its messages up to the message `fork`.
+    The name of a history is made from its beginning, so a second history may get a name that is
+    taken. If it differs from the first one at message `fork`, it gets a new name, made from its
+    messages up to the message `fork`.
     """
 
     def __init__(self) -> None:
@@ -67,12 +69,15 @@ class SessionNames:
         from the one called `name`. `digest` is the digest of its messages up to `fork`."""
 
     def find(self, token: str | None, name: str, messages: Sequence[Message]) -> str:
-        """Return the name of a history. `name` is the name made from its beginning.
+        """Return the name of a history, as far as its forks are known.
 
-        The new name of a history may itself have forks, so repeat until no fork matches.
+        `name` is the name made from its beginning. If the history is known to differ from the one
+        of this name, follow the fork to the new name. That name may have forks, too, so repeat
+        until no fork matches.
         """
         while forks := self._forks.get((token, name)):
             self._forks.move_to_end((token, name))
+            # Look for a fork at which this history has the messages that got a new name.
             new_names = (
                 forks[fork].get(_beginning_digest(messages, fork))
                 for fork in sorted(forks)
@@ -85,7 +90,10 @@ class SessionNames:
         return name
 
     def add(self, token: str | None, name: str, messages: Sequence[Message], fork: int) -> None:
-        """Make a name for a history that differs at message `fork` from the one called `name`."""
+        """Make and keep a new name for a history that differs from the one called `name`.
+
+        `fork` is the position of the first message that differs.
+        """
         digest = _beginning_digest(messages, fork)
         names_by_digest = self._forks.setdefault((token, name), {}).setdefault(fork, {})
         names_by_digest[digest] = f"auto-{wire.digest_of(name, digest)}"
@@ -94,9 +102,9 @@ class SessionNames:
 
 
 def _beginning_digest(messages: Sequence[Message], fork: int) -> str:
-    """Return a digest of the messages up to `fork`, the first that differs.
+    """Return a digest of the messages up to and including the one at position `fork`.
 
-    System prompts are omitted, because they may differ between calls of one history.
+    Leave out system prompts, because they may differ between calls of one history.
     """
     beginning = messages[: fork + 1]
     return wire.digest_of(*[m for m in beginning if m["role"] not in ("system", "developer")])

@@ -48,7 +48,7 @@ class ContextRender:
         retries: int = connection.RETRIES,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """Find the service by the arguments, else the environment, else the local server's file.
+        """Find the service by the arguments, then the environment, then the local server's file.
 
         `timeout` is in seconds. A call that does not reach the service, or finds it busy, is
         repeated up to `retries` times. `transport` connects to a service in this process
@@ -97,7 +97,10 @@ class ContextRender:
     call = _method_of(Core.call)
 
     def _drive(self, flow: Flow[T]) -> T:
-        """Run the steps of a flow to its end and return its result."""
+        """Run the steps of a flow to its end, and return its result.
+
+        Send the outcome of each step into the flow: the reply, or the error, raised in the flow.
+        """
         with closing(flow):
             try:
                 step = next(flow)
@@ -112,7 +115,10 @@ class ContextRender:
                 return result
 
     def _run_step(self, step: Step) -> ServiceReply | ContextRenderError:
-        """Send a request or pause; return the reply, or the error for the flow to handle."""
+        """Do one step, a request or a pause in seconds.
+
+        Return the reply (an empty one after a pause), or the error that the flow shall handle.
+        """
         if not isinstance(step, Exchange):
             time.sleep(step)
             return ServiceReply()

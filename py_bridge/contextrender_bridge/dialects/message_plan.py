@@ -174,8 +174,8 @@ class MessagePlan:
                 self._arguments.pop((message, number), None)
                 self._calls.add((message, number))
         self._show_stubs(newest, newest.stop)
-        # Find the end of the model's last answer before it that is in the prompt. (Results come
-        # after it, so if the last message is a result, nothing has to be separated.)
+        # Find the last message before it in the prompt, or the end of the answer that this message
+        # belongs to.
         before = max((m for m in self.remaining_messages() if m < newest.start), default=-1)
         before = (answer_ends or {}).get(before, before)
         # If a message's text is omitted (""), its calls are shown, and so are their results. These
@@ -264,8 +264,8 @@ class MessagePlan:
 class CallPairs:
     """The pairs of calls and results in a history.
 
-    A call is open until it has a result. Several open calls may have the same id. Then a result with
-    this id answers a call of the latest message that has such calls, and the first one there.
+    A call is open until it has a result. Several open calls may have the same id. A result with
+    this id then answers a call of the latest message that has such calls, and the first one there.
 
     - `call_of_result` has the call that each result answers, by the result's position.
     - `unpaired_results` has the positions of the results that answer no call.
