@@ -36,11 +36,12 @@ def check_store(store: Store, read_problem: ReadProblem) -> Iterator[StoreFindin
 
 
 def check_owner(store: Store, owner: UUID, read_problem: ReadProblem) -> Iterator[StoreFinding]:
-    """Yield the findings in one user's graph: by session, then dangling edges and orphans.
+    """Yield the findings in one user's graph: session by session, then dangling edges and orphans.
 
-    A dangling edge lacks the node at one of its ends. An orphan is a node that belongs to no
-    session and to no unfinished deletion.
+    A dangling edge has no node at one of its ends. An orphan is a node that belongs to no session
+    and to no unfinished deletion.
     """
+    # Read the type of each node, and find the sessions, also sessions whose own node is missing.
     type_names = {
         store.uuid(id): store.kinds.name(kind)[1]
         for id, kind in store.read("SELECT id, kind FROM nodes WHERE owner = ?", (owner,))
@@ -49,6 +50,7 @@ def check_owner(store: Store, owner: UUID, read_problem: ReadProblem) -> Iterato
     existing = {owner, *type_names, *_text_ids(quarantine)}
     dangling, sessions = _dangling_edges_and_sessions(store, owner, existing)
     sessions |= {id for id, name in type_names.items() if name == "Session"}
+    # Check each session, and collect the nodes that belong to sessions and deletions.
     deletions = {id for id, name in type_names.items() if name == "PendingDeletion"}
     members = {owner, *deletions}  # the nodes that are no orphans
     for deletion in deletions:
@@ -56,7 +58,7 @@ def check_owner(store: Store, owner: UUID, read_problem: ReadProblem) -> Iterato
     for session in sorted(sessions):
         members |= nodes_of(store, owner, session)
         yield from _confirmed_findings(store, owner, session, read_problem)
-    # Another request may have written an end of an edge since the nodes were read.
+    # Another request may have written an end of an edge since the nodes were read, so look again.
     ends = {source for source, _, _ in dangling} | {target for _, _, target in dangling}
     existing |= existing_ids(store, owner, ends)
     for edge in dangling:
@@ -72,9 +74,9 @@ def check_owner(store: Store, owner: UUID, read_problem: ReadProblem) -> Iterato
 def _dangling_edges_and_sessions(
     store: Store, owner: UUID, existing: set[UUID]
 ) -> tuple[list[Edge], set[UUID]]:
-    """Return a user's edges of which an end is not in `existing`, and the sessions with a branch.
+    """Return a user's edges of which an end is not in `existing`, and the ids of its sessions.
 
-    The sessions are found by their edges, because the node of a session may be missing.
+    Sessions are found by their edges to branches, because the node of a session may be missing.
     """
     dangling: list[Edge] = []
     sessions: set[UUID] = set()
@@ -98,9 +100,9 @@ def _text_ids(rows: Iterable[tuple[str]]) -> Iterator[UUID]:
 def _confirmed_findings(
     store: Store, owner: UUID, session: UUID, read_problem: ReadProblem
 ) -> Iterator[StoreFinding]:
-    """Yield the findings that a second check repeats.
+    """Check a session, and yield only the findings that a second check repeats.
 
-    A request that writes during a check may cause false findings.
+    A request that writes during a check may cause false findings, which the second check lacks.
     """
     if findings := list(check_session(store, owner, session, read_problem)):
         repeated = set(check_session(store, owner, session, read_problem))

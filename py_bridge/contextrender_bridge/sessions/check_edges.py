@@ -25,7 +25,8 @@ from contextrender_bridge.sessions.ids import (
 from contextrender_bridge.store import rows
 
 DERIVED_FROM_TARGET: Final = ("AwaitsAnswer", "NextCall", "Superseded")
-"""The derived edges that lead to the node from which they follow. The others lead from it."""
+"""The types of edges that are derived from the node at their target. The other derived edges are
+derived from the node at their source."""
 
 
 def check_edges(nodes: NodeCheck) -> Iterator[StoreFinding]:
@@ -42,7 +43,7 @@ def check_edges(nodes: NodeCheck) -> Iterator[StoreFinding]:
 
 
 class _EdgeCheck:
-    """The stored edges of a session, and which of them the nodes confirm."""
+    """The comparison of a session's stored edges with the edges that its nodes require."""
 
     def __init__(self, nodes: NodeCheck) -> None:
         """Read the session's edges, and the calls that they name."""
@@ -71,20 +72,20 @@ class _EdgeCheck:
         self._call_names: dict[UUID, str] = {}
         """The name that findings use for each call that the branches may have, by the call's id."""
         self._checked: dict[UUID, str] = {}
-        """Names, for findings, of the calls and events whose derived edges are all in `_expected`,
-        by id."""
+        """The calls and events whose derived edges are all in `_expected`: their names for
+        findings, by id."""
         self._expected: set[Edge] = set()
-        """The right edges of derived types."""
+        """The edges of derived types that the nodes require or permit."""
 
     def name(self, edge: Edge) -> str:
         """Return the name of an edge's type."""
         return self._nodes.store.kinds.name(edge[1])[1]
 
     def edge_findings(self) -> Iterator[StoreFinding]:
-        """Yield each edge that is missing, or that contradicts the nodes.
+        """Yield each edge that the nodes require but that is missing, or that contradicts them.
 
-        Derive the edges of the session, of each branch, its events, calls and uses. Then report
-        stored edges of derived types that are not among them.
+        Compute the edges that the nodes of the session, its branches, events and calls require.
+        Then report stored edges of derived types that are not among these.
         """
         nodes = self._nodes
         owns = self._edge(nodes.owner, "Owns", nodes.session)
@@ -93,6 +94,7 @@ class _EdgeCheck:
             branch, branch_name = branch_id(nodes.session, number), f"branch {number}"
             has_branch = self._edge(nodes.session, "HasBranch", branch)
             yield from self._missing_edges([has_branch], branch_name)
+            # Without the branch or one of its parents, its events cannot be found.
             if info is None or (ids := nodes.event_ids_of(info)) is None:
                 continue
             history = self._history(info, ids)
@@ -103,19 +105,21 @@ class _EdgeCheck:
             yield from self._missing_edges(superseded, branch_name)
             yield from self._call_findings(info, ids, history)
             yield from self._reuse_findings(info, ids, history)
+        # Report the stored edges that are not required.
         for edge in self.edges.keys() - self._expected:
             source, _, target = edge
             name = self.name(edge)
-            # If the node from which the edge follows was not checked, the edge may be right.
+            # If the node from which the edge is derived was not checked, the edge may be right.
             origin = target if name in DERIVED_FROM_TARGET else source
             if name in DERIVED and origin in self._checked:
                 message = f"an edge {name} unlike {self._checked[origin]}"
                 yield nodes.finding("corrupted", message, edge=edge)
 
     def missing_calls(self) -> Iterator[StoreFinding]:
-        """Yield the calls that exist only in edges, then a wrong number of calls in the totals.
+        """Yield the calls that exist only in edges, and a wrong number of calls in the totals.
 
-        The number can be checked only if every call's node can be read.
+        The session's totals must count as many calls as the `times_counted` of all call nodes
+        together. This can be checked only if every call's node can be read.
         """
         nodes = self._nodes
         for name in sorted(self._call_names.get(id, "a model call") for id in self._missing_calls):
@@ -149,9 +153,10 @@ class _EdgeCheck:
                 yield self._nodes.finding("missing", message, edge=edge)
 
     def _event_edges(self, info: BranchInfo, ids: Sequence[UUID], history: History) -> list[Edge]:
-        """Return the edges to a branch's own events, and from tool calls to their results.
+        """Return the edges that a branch's own events require.
 
-        An edge leads to each event from the event before it, or from the branch to its first one.
+        An edge leads to each event from the event before it, to the first own event also from the
+        branch, and to a result from its tool call. `ids` are the ids of the branch's events.
         """
         branch = branch_id(self._nodes.session, info.number)
         first, results = info.fork_events, history.results
@@ -187,6 +192,7 @@ class _EdgeCheck:
         Compare the numbers of the call's other edges with the numbers in its record.
         """
         nodes, expected = self._nodes, list[Edge]()
+        # Not every possible call was made.
         for id, messages, is_second in _possible_calls(nodes.session, info, history):
             name = f"the model call with {messages} messages of branch {info.number}"
             self._call_names[id] = name
@@ -196,7 +202,8 @@ class _EdgeCheck:
                 continue
             self._checked[id] = f"the record of {name}"
             is_answer_next = history.roles[messages : messages + 1] == ["assistant"]
-            # If there are two calls with the same messages, the answer is that of the first one.
+            # A call can be made again with the same messages (`is_second`). Only the first call has
+            # the answer.
             if is_answer_next and not is_second:
                 expected.append(self._edge(id, "AnsweredBy", ids[history.events_before(messages)]))
             else:
@@ -204,15 +211,17 @@ class _EdgeCheck:
                 expected.append(self._edge(branch, "AwaitsAnswer", id))
             self._expect_previous_call(id, info, history, messages, expected)
             yield from self._edge_counts(id)
+        # All of these edges are right if they are stored, and missing if they are not.
         self._expected |= set(expected)
         yield from self._missing_edges(expected, f"branch {info.number}")
 
     def _expect_previous_call(
         self, id: UUID, info: BranchInfo, history: History, messages: int, expected: list[Edge]
     ) -> None:
-        """Add the edge from the previous call to `expected`.
+        """Add to `expected` the edge to the call `id` from the call before it.
 
-        If the previous call is missing or unreadable, accept any edges that lead to this call.
+        If the call before is missing or unreadable, any edge to this call may be right. Then add
+        all stored ones to `_expected` instead.
         """
         nodes = self._nodes
         absent = self._missing_calls | nodes.unread_calls
@@ -228,9 +237,10 @@ class _EdgeCheck:
                 return
 
     def _edge_counts(self, id: UUID) -> Iterator[StoreFinding]:
-        """Compare the numbers of a call's edges with the numbers in its node.
+        """Yield a finding if a call has more or fewer edges than its node says.
 
-        There are two numbers: of the edges to what the call showed, and to what it lacked.
+        The node has two numbers: of the edges of the call's selection (`edges`), and of the edges
+        to results that its answer missed (`misses`).
         """
         fields = self._nodes.readable[id]
         for kinds, count, verb in (
@@ -238,8 +248,9 @@ class _EdgeCheck:
             (("Misses",), fields.get("misses", 0), "lacked"),
         ):
             edges = {edge for edge in self._from[id] if self.name(edge) in kinds}
+            # Which of these edges are right is not known, only how many there must be.
             self._expected |= edges
-            # A negative number is unknown.
+            # A negative number means that the selection is not stored.
             if count < 0:
                 continue
             missing_count, subject = count - len(edges), f"of what {self._call_names[id]} {verb}"
@@ -252,7 +263,11 @@ class _EdgeCheck:
     def _reuse_findings(
         self, info: BranchInfo, ids: Sequence[UUID], history: History
     ) -> Iterator[StoreFinding]:
-        """Yield the reuse edges of a branch that differ from the uses found in its texts."""
+        """Yield the reuse edges that a branch's texts require but that are missing or wrong.
+
+        An edge leads from an event to each result that it uses, and has the values used. A finding
+        has the correct row, with which the edge can be repaired.
+        """
         uses = {
             self._edge(ids[use.operation], "Reuse", ids[history.results.event[use.result]]): use
             for use in history.reuse.uses
@@ -266,7 +281,7 @@ class _EdgeCheck:
             kind: Kind = "corrupted" if edge in self.edges else "missing"
             yield self._nodes.finding(kind, message, edge=edge, row=row)
         self._expected |= uses.keys()
-        # The events before the first damaged one have no other reuse edges than these.
+        # All uses by events before the first damaged one are known, so their other edges are wrong.
         for id in ids[info.fork_events : self._nodes.intact[info.number]]:
             self._checked[id] = f"the texts of branch {info.number}"
 
@@ -278,6 +293,7 @@ class _EdgeCheck:
         return history
 
     def _edge(self, source: UUID, name: str, target: UUID) -> Edge:
+        """Return the edge of the type `name` from `source` to `target`."""
         return source, self._nodes.store.kinds.number("nodes.edges", name), target
 
 
@@ -302,10 +318,10 @@ def _values(data: bytes | None) -> set[str] | None:
 def _possible_calls(
     session: UUID, info: BranchInfo, history: History
 ) -> Iterator[tuple[UUID, int, bool]]:
-    """Yield each possible id of a branch's calls, the call's number of messages, and `is_second`.
+    """Yield, for each call that a branch may have, its id, its number of messages and `is_second`.
 
-    `is_second` is true for another call with the same messages, made when the branch already had
-    later ones. It has an id of its own.
+    `is_second` is true for a call that was made again with the same messages, when the branch
+    already had later ones. Such a call has another id.
     """
     for messages in range(info.fork_messages, len(history) + 1):
         events = history.events_before(messages)

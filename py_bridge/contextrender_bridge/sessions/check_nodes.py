@@ -49,13 +49,16 @@ class NodeCheck:
         self.unread_calls: set[UUID] = set()
 
     def findings(self) -> Iterator[StoreFinding]:
-        """Yield the nodes that cannot be read, then the findings in the session's own node.
+        """Yield the findings in a session's nodes, and fill the attributes of this check.
 
-        Finally yield the missing and corrupted branches and events.
+        First come the nodes that cannot be read, then the findings in the session's own node, and
+        finally the missing and corrupted branches and events.
         """
         yield from self._unreadable()
+        # Use the session's name in the findings, or its id if the name is unknown.
         node = self.readable.get(self.session, {})
         self._key = str(node.get("key", self.session))
+        # Count the branches by the ids of the session's nodes.
         parts = self.store.ids_between(self.owner, *ids_of_session(self.session))
         branch_count = count_branches(id for id in parts if id != self.session)
         if node:
@@ -78,6 +81,7 @@ class NodeCheck:
 
     def _session_findings(self, node: Fields) -> Iterator[StoreFinding]:
         """Yield that the session's node has a wrong name or place, or that it was set aside."""
+        # The id is computed from the name.
         if session_id_of(self.owner, self._key) != self.session:
             yield self.finding("corrupted", f"the name of session {self.session}")
         place = self.store.revision_of(self.owner, self.session)
@@ -100,11 +104,11 @@ class NodeCheck:
                 self.readable[id] = rows.read(data)[1]
 
     def _events(self, info: BranchInfo) -> Iterator[StoreFinding]:
-        """Yield a branch's missing events, and its messages that contradict their digest.
+        """Yield the missing events of a branch, and the messages whose digest is wrong.
 
-        A message has one or several events. Its digest continues the digest of the message before,
-        so it can be checked only if that message exists. Append the number of events before the
-        first corrupted or missing one to `intact`.
+        A message has one or several events. Its digest is computed from its events and the digest
+        of the message before, so it can be checked only if that message exists. Also append to
+        `intact` the number of the branch's events before the first corrupted or missing one.
         """
         digest_before = self._digest_before(info)  # None if the message before is missing
         intact_count = self._intact_before(info)
@@ -119,8 +123,8 @@ class NodeCheck:
                 continue
             stop = event + len(message_events)
             if digest_before is not None and not is_intact(message_events, digest_before):
-                # A missing next event may belong to this message, and explains the wrong digest.
-                # Then only the missing event is reported.
+                # If the next event is missing, it may belong to this message. That explains the
+                # wrong digest, so only the missing event is reported.
                 is_complete = stop == info.events or self._event_fields(info, stop)
                 if is_complete:
                     message = f"message {message_events[0]['position']} of branch {info.number}"
@@ -131,9 +135,9 @@ class NodeCheck:
         self.intact.append(min(intact_count, info.events))
 
     def _message_events(self, info: BranchInfo, first: int) -> list[Fields]:
-        """Return the fields of the events from `first` on that belong to its message.
+        """Return the fields of the events of one message, whose first event has number `first`.
 
-        Stop before a missing event. Return an empty list if `first` itself is missing.
+        Stop before a missing event. Return an empty list if the first event itself is missing.
         """
         message_events: list[Fields] = []
         for event in range(first, info.events):
@@ -153,7 +157,7 @@ class NodeCheck:
     def event_ids_of(self, info: BranchInfo) -> list[UUID] | None:
         """Return the ids of a branch's events, including the events before its fork.
 
-        Return None if a branch that it forks from is missing.
+        Return None if its parent, or a parent of that branch, is missing.
         """
         number = info.parent
         while number != ROOT:
@@ -168,10 +172,11 @@ class NodeCheck:
         return [info or BranchInfo(number) for number, info in enumerate(self.branches)]
 
     def _intact_before(self, info: BranchInfo) -> int:
-        """Return the number of events before the first damaged one that a branch shares.
+        """Return how many of a branch's events are intact according to the check of its parent.
 
-        A branch shares the events before its fork with its parent. If all of them are intact,
-        return the number of all events of the branch, because its own are not checked yet.
+        A branch shares the events before its fork with its parent. If one of them is damaged,
+        return the number of events before it. Otherwise return the number of all events of the
+        branch, because its own events are not checked yet.
         """
         if not 0 <= info.parent < len(self.intact):
             return info.events
@@ -179,7 +184,10 @@ class NodeCheck:
         return parent_intact if parent_intact < info.fork_events else info.events
 
     def _digest_before(self, info: BranchInfo) -> str | None:
-        """Return the digest of the message before a branch's own ones; None if it is missing."""
+        """Return the digest of the last message before a branch's fork, empty if it has no fork.
+
+        Return None if that message is missing.
+        """
         if info.fork_events == 0:
             return ""
         ids = self.event_ids_of(info)

@@ -37,8 +37,9 @@ and the id."""
 class StoreFinding:
     """A fault in a store.
 
-    `session` is the session's key, or its id if the key is unknown; empty for none. `node` and
-    `edge` are what the fault is in. `row` is the row that the edge should have, None if unknown.
+    `session` is the session's key, or its id if the key is unknown, or empty if there is none.
+    `node` or `edge` is the faulty node or edge. `row` is the row that the edge should have, or None
+    if that is unknown.
     """
 
     kind: Kind

@@ -53,13 +53,14 @@ def session_id_of(owner: UUID, key: str) -> UUID:
 
 @lru_cache(8192)
 def _id_in_session(session: UUID, branch: int, number: int, kind: IdKind) -> UUID:
-    """Return the id of a branch, event or call: bytes of the session, then branch, number and kind.
+    """Return the id of a branch, event or call of a session.
 
-    So nodes that are written together have neighbouring ids, and share pages of the indexes.
+    It begins with bytes of the session's id. Then follow the branch, the number and the kind. So
+    nodes that are written together have neighbouring ids, and share pages of the indexes.
     """
     try:
         place = branch.to_bytes(3, "big") + number.to_bytes(3, "big") + bytes((kind,))
-    except OverflowError:  # A damaged row may have any number.
+    except OverflowError:  # A damaged row may have any number. No node has this id then.
         return uuid5(session, f"{kind}/{branch}/{number}")
     return UUID(bytes=session.bytes[:-PLACE_BYTES] + place)
 
@@ -71,7 +72,7 @@ def ids_of_session(session: UUID) -> tuple[UUID, UUID]:
 
 
 def moved_id(id: UUID, session: UUID) -> UUID:
-    """Return the id of the same branch, event or call in another session."""
+    """Return the id that a branch, event or call gets when it is moved to the session `session`."""
     return UUID(bytes=session.bytes[:-PLACE_BYTES] + id.bytes[-PLACE_BYTES:])
 
 
@@ -142,10 +143,10 @@ def removal_id(session: UUID) -> UUID:
 
 
 def call_id(session: UUID, branch: int, events: int, is_second: bool = False) -> UUID:
-    """Return the id of the model call with the first `events` events of a branch.
+    """Return the id of the model call that was made when a branch had `events` events.
 
-    If a call with the same events is made again when the branch has later ones, `is_second` is True
-    for it, so that it gets an id of its own.
+    If the call is made again with the same events when the branch already has later ones, pass
+    `is_second=True`, so that the second call gets another id than the first.
     """
     return _id_in_session(session, branch, events, IdKind.SECOND_CALL if is_second else IdKind.CALL)
 
@@ -174,7 +175,8 @@ def earlier_call_ids(
             event_counts.append(history.first_events[position])
         if len(event_counts) == MAX_EARLIER_CALLS:
             break
-    # The id of a call follows from its branch and the number of events before it.
+    # Compute the ids from the branch that stores the event at the call's place, and at a fork also
+    # from the parent of that branch.
     ids = []
     for owner, count in zip(owners(branches, branch, event_counts), event_counts, strict=True):
         ids.append(call_id(session, owner, count))
@@ -196,7 +198,8 @@ def ids_ahead(state: SessionState) -> list[UUID]:
 def newest_ids(state: SessionState, branch: int, history: History, messages: int) -> list[UUID]:
     """Return the ids of the nodes that a call with a branch's first `messages` messages needs.
 
-    They are the events of the last message, and the last calls.
+    They are the events of the last message, this call, and the calls before it. Some of these calls
+    may not exist.
     """
     if not messages:
         return []

@@ -50,7 +50,8 @@ class SessionLocks:
     def shared(cls, folder: Path) -> Self:
         """Return the locks of a folder, which also lock out other processes.
 
-        Each caller must call `unshare` at its end.
+        All callers in this process share one object per folder. Each must call `unshare` when it no
+        longer uses the locks.
         """
         folder = folder.resolve()
         with cls._guard_of_folders:
@@ -62,7 +63,7 @@ class SessionLocks:
             return locks
 
     def unshare(self) -> None:
-        """Stop using a folder's locks; close the lock file with the last user."""
+        """Undo one call of `shared`. The last one closes the lock file."""
         with self._guard_of_folders:
             self._sharers -= 1
             if self._folder is not None and not self._sharers:
@@ -73,7 +74,10 @@ class SessionLocks:
 
     @contextmanager
     def hold(self, owner: str, key: str, patience: float = PATIENCE) -> Iterator[None]:
-        """Lock one session for the block. Raise Busy if that takes more than `patience` seconds."""
+        """Lock one session for the block. Raise Busy if that takes more than `patience` seconds.
+
+        First lock out the other threads of this process, then the other processes.
+        """
         name = f"{owner}/{key}"
         deadline = time.monotonic() + patience
         lock = self._borrow(name)
@@ -125,6 +129,7 @@ class SessionLocks:
                 return
 
     def _unlock_file(self, name: str) -> None:
+        """Release a session's byte, if there is a lock file."""
         if self._file is not None:
             fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _byte_of(name))
 

@@ -18,7 +18,10 @@ from contextrender_bridge.store.base import Store
 
 
 def nodes_of(store: Store, owner: UUID, session: UUID) -> set[UUID]:
-    """Return the ids of a session's nodes, including nodes that are missing but named by edges."""
+    """Return the ids of a session's nodes, including missing nodes to which edges lead.
+
+    Begin with the nodes that the ids show, and follow their edges until no new node is found.
+    """
     ids = {session, *store.ids_between(owner, *ids_of_session(session))}
     new_ids = ids  # nodes whose edges were not followed yet
     while new_ids:
@@ -51,12 +54,15 @@ def undeleted_nodes(store: Store, owner: UUID, removal: UUID) -> set[UUID]:
 
 
 def count_branches(ids: Iterable[UUID]) -> int:
-    """Return how many branches a session has at least that has nodes with these ids."""
+    """Return the minimum number of branches of a session whose nodes have these ids.
+
+    It is one more than the largest branch number in the ids of branches and events.
+    """
     places = [place_of_id(id) for id in ids]
     branches = (branch for branch, _, kind in places if kind in (IdKind.BRANCH, IdKind.EVENT))
     return max(branches, default=-1) + 1
 
 
 def existing_ids(store: Store, owner: UUID, ids: Iterable[UUID]) -> set[UUID]:
-    """Return those of the ids that have a row."""
+    """Return the ids that have a row in the store."""
     return {id for id, _ in store.sizes(owner, ids)}

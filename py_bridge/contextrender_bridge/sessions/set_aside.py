@@ -44,6 +44,7 @@ def set_aside(
     create a new one. `revision` is what `revision_of` returned for that node before the damage was
     found. Raise WriteConflict if another request has moved or written the session since then.
     """
+    # Choose the new name, and compute the ids that follow from it.
     now = datetime.now(UTC)
     name = f"{key[:MAX_KEY_LENGTH]} (corrupted {now:%Y-%m-%d %H:%M:%S.%f})"
     old_id, new_id = session_id_of(owner, key), session_id_of(owner, name)
@@ -51,11 +52,13 @@ def set_aside(
     owns_kind = store.kinds.number("nodes.edges", "Owns")
     node_ids = store.ids_between(owner, *ids_of_session(old_id))
     part_ids = {id for id in node_ids if id != old_id}  # branches, events and calls
+    # Prepare the statement that only one of several requests can run successfully.
     if revision is None:
         # The node is missing. Insert one, which succeeds for only one of several requests.
         lock: Statement = (INSERT_NODE, [(owner, old_id, session_kind, None, b"")])
     else:
         lock = (LOCK_UNCHANGED, [(owner, old_id, *revision)])
+    # Make the session's new row, and the statements that move the other rows.
     stored_fields = _fields_of(store, owner, old_id, session_kind)
     fields = _complete_fields(stored_fields, count_branches(part_ids))
     fields |= {"key": name, "damage": damage}
@@ -66,6 +69,7 @@ def set_aside(
         # of the same name is listed by another time. So one of several requests moves the rows.
         if store.run(cursor, lock) != [1]:
             raise WriteConflict
+        # Keep a copy of a node that cannot be read.
         if revision is not None and stored_fields is None:
             quarantined = (str(old_id), damage, now.isoformat(), owner, old_id)
             store.run(cursor, (QUARANTINE, [quarantined]))
@@ -110,9 +114,9 @@ def _ends_between(store: Store, owner: UUID, first: UUID, last: UUID) -> set[UUI
 
 
 def _fields_of(store: Store, owner: UUID, session: UUID, kind: int) -> dict[str, Any] | None:
-    """Return the fields of a session's own node; None if it is missing or no readable session.
+    """Return the fields of a session's own node, or None if it is missing or cannot be read.
 
-    `kind` is the number of the type Session.
+    `kind` is the number of the type Session, which the node must have.
     """
     for _, _, number, data in store.nodes(owner, [session]):
         try:
@@ -125,13 +129,14 @@ def _fields_of(store: Store, owner: UUID, session: UUID, kind: int) -> dict[str,
 
 
 def _complete_fields(stored_fields: dict[str, Any] | None, branches: int) -> dict[str, Any]:
-    """Return the fields of a session's node, with defaults for missing and invalid ones.
+    """Return the fields of a session's node. Missing and invalid fields get defaults.
 
     `branches` is the minimum number of branches, according to the ids of the session's nodes.
     """
     now = time.time()
     fields: dict[str, Any] = {"created_at": now, "updated_at": now, "revision": 1, "settings": {}}
     fields |= stored_fields or {}
+    # Correct the number of branches. The head must be one of them, otherwise take the last one.
     count, head = fields.get("branches"), fields.get("head")
     fields["branches"] = max(branches, count if isinstance(count, int) else 0, 1)
     is_branch = isinstance(head, int) and 0 <= head < fields["branches"]

@@ -16,9 +16,9 @@ SESSIONS_AT_ONCE: Final = 1_000
 
 
 def remove_owner(store: Store, owner: UUID) -> None:
-    """Delete all rows of one user, in slices.
+    """Delete all rows of one user, in slices: the nodes with their edges, then all other rows.
 
-    Raise StoreUnavailable if the database fails; then it can be run again.
+    Raise StoreUnavailable if the database fails; then the function can be run again.
     """
     query = f"SELECT id FROM nodes WHERE owner = ? LIMIT {NODES_PER_DELETION}"
     while id_rows := store.read(query, (owner,)):
@@ -31,7 +31,7 @@ def remove_owner(store: Store, owner: UUID) -> None:
 
 
 def stored_bytes(store: Store, owner: UUID) -> int:
-    """Return the bytes in the owner's rows, without the database's own overhead."""
+    """Return the bytes of data in the owner's nodes and edges, without the database's overhead."""
     query = "SELECT COALESCE(SUM(LENGTH(data)), 0) FROM {} WHERE owner = ?"
     return sum(int(store.read(query.format(table), (owner,))[0][0]) for table in ("nodes", "edges"))
 
@@ -81,7 +81,10 @@ def session_bytes(store: Store, owner: UUID, session: StoredSession) -> int:
 def listed_fields(
     store: Store, owner: UUID, module: str = "nodes.session", name: str = "Session"
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield the fields of each of the owner's listed nodes of a type; skip unreadable rows."""
+    """Yield the fields of each of the owner's nodes of a type; skip unreadable rows.
+
+    Nodes of the type must be listed, which means that they have a number that orders them in lists.
+    """
     kind = store.kinds.number(module, name)
     query = (
         "SELECT id, data FROM nodes WHERE owner = ? AND kind = ? AND listed IS NOT NULL "

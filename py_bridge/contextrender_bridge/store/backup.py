@@ -46,11 +46,12 @@ def back_up(store: Store, data: Path, target: Path) -> dict[str, int]:
 
 
 def restore(source: Path, data: Path, store: Store | None = None) -> dict[str, int]:
-    """Copy a backup into the data folder `data`, or its rows into the empty `store`.
+    """Restore the backup in `source`: into the data folder `data`, or its rows into `store`.
 
-    Check the copy first, and also copy the `OTHER_FILES` into the data folder. Return the numbers
-    of nodes and users. Raise CommandError if there is no backup in `source`, the data folder has a
-    store, or the backup is damaged or of another version.
+    If `store` is given, it must be empty, and the data folder gets only the `OTHER_FILES`. Check a
+    copy of the backup first. Return the numbers of nodes and users. Raise CommandError if there is
+    no backup in `source`, the data folder has a store, or the backup is damaged or of another
+    version.
     """
     file = source / FILE
     if not file.is_file():
@@ -76,7 +77,8 @@ def is_empty(store: Store) -> bool:
 def _open_and_copy(part: Path, store: Store | None) -> None:
     """Check the layout of a copied file, and copy its rows into `store` unless that is None.
 
-    Raise CommandError if the file has the layout of another version.
+    Opening the file as a store checks its layout. Raise CommandError if it has the layout of
+    another version.
     """
     try:
         restored = SqliteStore(part)
@@ -90,7 +92,7 @@ def _open_and_copy(part: Path, store: Store | None) -> None:
 
 
 def _copy_snapshot(store: Store, part: Path) -> None:
-    """Copy the rows of a PostgreSQL store as they are at one moment."""
+    """Copy the rows of a PostgreSQL store, as they are at one moment, into a new SQLite file."""
     from contextrender_bridge.store.postgres import PostgresStore
 
     assert isinstance(store, PostgresStore)
@@ -139,9 +141,12 @@ def _checked_counts(file: Path) -> dict[str, int]:
 
 @contextmanager
 def _partial_file(folder: Path) -> Iterator[Path]:
-    """Yield a new empty file for a copied store. Delete it if the block does not rename it."""
+    """Yield the path of a new empty file for a copied store.
+
+    The block renames the file when the copy is complete. Otherwise the file is deleted.
+    """
     part = folder / f"{FILE}.part"
-    # An earlier attempt may have been killed.
+    # An earlier attempt may have been killed, and then its file is still there.
     _delete_with_logs(part)
     make_file(part)
     try:

@@ -104,7 +104,7 @@ class Store(ABC):
     """The maximum number of ids in one query."""
 
     def __init__(self) -> None:
-        """Create the queue of writes, without using the database."""
+        """Create the queue of writes and the table of type numbers, without using the database."""
         self.on_refused: Callable[[], None] = lambda: None
         self.kinds = TypeNumbers(
             lambda: self.read("SELECT number, module, name FROM kinds"), self._add_kind
@@ -141,7 +141,7 @@ class Store(ABC):
         return row_counts
 
     def id_condition(self, column: str, ids: Sequence[UUID]) -> tuple[str, Sequence[Any]]:
-        """Return a condition, with `?`, that a column has one of these ids, and its values."""
+        """Return a condition that a column has one of these ids, and the values of its `?`."""
         if self.has_arrays:
             return f"{column} = ANY(?)", (list(ids),)
         return f"{column} IN ({','.join('?' * len(ids))})", ids
@@ -168,10 +168,11 @@ class Store(ABC):
         self.claim("probe", seconds=0)
 
     def claim(self, work: str, seconds: float) -> bool:
-        """Claim work for `seconds`, so that only one of several processes does it. Return success.
+        """Claim work for `seconds`, and return whether this process has the claim.
 
-        The claim fails if another claim is less than `seconds` old, or, because clocks differ, less
-        than `seconds` in the future. Raise StoreUnavailable if the database fails.
+        So only one of several processes does the work. The claim fails if another claim is less
+        than `seconds` old. Because clocks differ, it also fails if another claim is less than
+        `seconds` in the future. Raise StoreUnavailable if the database fails.
         """
         now = time.time()
         values = (work, str(now), now - seconds, now + seconds)
@@ -227,7 +228,11 @@ class Store(ABC):
             yield from self.read(f"{query} AND {condition}", (*values, *id_values))
 
     def _node_row(self, id: Any, rev: Any, kind: int, data: Any) -> NodeRow:
-        """Return a node from the driver's values. Without a revision its row is damaged."""
+        """Return a node from the driver's values.
+
+        If the revision is no number, the row is damaged. Then return it without data, so that
+        nothing can be read from it.
+        """
         if not isinstance(rev, int):
             rev, data = 0, None
         return self.uuid(id), rev, kind, row_data(data)
@@ -250,7 +255,7 @@ class Store(ABC):
     ) -> tuple[list[NodeRow], list[EdgeRow]]:
         """Return the nodes with these ids, and the edges from and to them, by one query.
 
-        There may be at most `ids_per_query` ids.
+        There may be at most `ids_per_query` ids. An edge between two of the nodes appears twice.
         """
         # Both queries return the same five columns. Only the rows of edges have a target.
         condition, id_values = self.id_condition("id", ids)
@@ -311,7 +316,7 @@ class Store(ABC):
     def listed(self, owner: UUID, kind: int, before: Place | None, limit: int) -> list[Place]:
         """Return the places of up to `limit` listed nodes of a kind, newest first.
 
-        Begin with the node after the place `before`, or with the newest node if it is None.
+        Begin with the node after the place `before`, or with the newest node if `before` is None.
         """
         any_id = owner  # No node has the number infinity, so the id makes no difference.
         number, id = before or (float("inf"), any_id)
@@ -326,12 +331,12 @@ class Store(ABC):
     # Writing.
 
     def write(self, batch: WriteBatch) -> None:
-        """Write a batch in one transaction; it is on disk when this returns.
+        """Write a batch in one transaction. It is on disk when this method returns.
 
         Raise WriteConflict if another request changed a row that must be unchanged. Raise
-        StoreUnavailable if the database fails. In both cases nothing is written, except that a
-        remote database may have written everything if its answer was lost. Writing the batch again
-        then changes nothing.
+        StoreUnavailable if the database fails. In both cases nothing is written, with one
+        exception: if the answer of a remote database was lost, it may have written everything. Then
+        writing the batch again changes nothing.
         """
         try:
             with span("store write", db__system__name=self.system):
@@ -349,13 +354,14 @@ class Store(ABC):
         must then roll back.
         """
         deleted_ids = [(owner, id) for owner, id, _ in batch.delete_nodes]
-        # These must change one database row for each of their rows of values.
+        # Each row of values of these statements must change exactly one row of the database.
         checked: list[Statement] = [
             (INSERT_NODE, batch.insert_nodes),
             (UPDATE_NODE, batch.update_nodes),
             (INCREMENT_REVISION, batch.increment_revisions),
             (DELETE_NODE, batch.delete_nodes),
         ]
+        # The rows that these statements change may be missing.
         unchecked: list[Statement] = [
             (DELETE_EDGES_FROM, deleted_ids),
             (DELETE_EDGES_TO, deleted_ids),
@@ -367,14 +373,15 @@ class Store(ABC):
         for owner, ids in batch.delete_unchecked:
             unchecked += node_deletions(owner, ids)
         row_counts = self.run(cursor, *checked, *unchecked)
-        # Fewer rows are changed if another request has inserted or changed a node before.
+        # If another request has inserted or changed a node before, fewer rows are changed.
         if row_counts[: len(checked)] != [len(rows) for _, rows in checked]:
             raise WriteConflict
 
     def _write_all(self, batches: Sequence[WriteBatch]) -> list[Exception | None]:
-        """Write batches in one transaction, each in a savepoint, so that one can fail alone.
+        """Write batches in one transaction. Return an error, or None, for each batch.
 
-        Return an error, or None, for each batch. Raise the error of a single batch.
+        Each of several batches has a savepoint, so that one can fail while the others are written.
+        A single batch has none; its error is raised.
         """
         with self.transaction() as cursor:
             if len(batches) == 1:
@@ -401,14 +408,15 @@ class Store(ABC):
         return None
 
     def _add_kind(self, module: str, name: str) -> None:
+        """Store a type, for which the database chooses a number, unless it is stored already."""
         with self.transaction() as cursor:
             query = "INSERT INTO kinds (module, name) VALUES (?, ?) ON CONFLICT DO NOTHING"
             self.run(cursor, (query, [(module, name)]))
 
     def create_tables(self, cursor: Cursor, create: Sequence[str]) -> None:
-        """Run the statements `create`, which create the tables, if the database is empty.
+        """Create the tables by the statements `create`, if the database is empty.
 
-        Raise OtherLayout if it has the tables of another version.
+        Raise OtherLayout if the database has the tables of another version.
         """
         cursor.execute(create[0])  # This creates the table `meta`, which has the version.
         cursor.execute("SELECT value FROM meta WHERE name = 'layout'")

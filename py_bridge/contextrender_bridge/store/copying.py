@@ -22,9 +22,10 @@ KEYS: Final = {
 
 
 def copy_rows(source: Store, target: Store, read: ReadRows) -> None:
-    """Copy the rows that `read` returns from `source` into the empty store `target`.
+    """Copy all rows of `source` into the empty store `target`. `read` reads from the source.
 
-    The number of each type in the source is replaced by the type's number in the target.
+    The two stores may have different numbers for a type, so the numbers are replaced by the
+    target's.
     """
     target_numbers = {
         number: target.kinds.number(module, name)
@@ -32,6 +33,7 @@ def copy_rows(source: Store, target: Store, read: ReadRows) -> None:
     }
     with target.transaction() as cursor:
         for table, names in TABLES.items():
+            # Insert page after page, with each value converted for the target.
             marks = ", ".join("?" * len(names))
             insert = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})"
             converters = [_converter(source, table, name, target_numbers) for name in names]
@@ -44,7 +46,10 @@ def copy_rows(source: Store, target: Store, read: ReadRows) -> None:
 
 
 def _pages(read: ReadRows, table: str) -> Iterator[Sequence[Any]]:
-    """Yield the rows of a table in pages, in the order of their keys."""
+    """Yield the rows of a table in pages, in the order of their keys.
+
+    Each page begins after the key of the last row of the page before.
+    """
     names = TABLES[table]
     keys = KEYS.get(table, names[:1])
     query = f"SELECT {', '.join(names)} FROM {table}"
@@ -60,9 +65,9 @@ def _pages(read: ReadRows, table: str) -> Iterator[Sequence[Any]]:
 def _converter(
     source: Store, table: str, column: str, target_numbers: dict[int, int]
 ) -> Callable[[Any], Any]:
-    """Return the function that converts a column's value from the source for the target.
+    """Return a function that converts a column's value in the source to its value in the target.
 
-    `target_numbers` has the number of each type in the target by its number in the source.
+    `target_numbers` maps the number of each type in the source to its number in the target.
     """
     if column == "kind":
         return lambda number: _target_number(target_numbers, number)

@@ -56,6 +56,7 @@ class TypeNumbers:
         return self._names.get(number, ("?", f"kind_{number}"))
 
     def _refresh(self) -> None:
+        """Read all types again, because another process may have added some."""
         for number, module, name in self._load():
             self._names[number] = (module, name)
             self._numbers[module, name] = number

@@ -17,10 +17,10 @@ except ImportError:  # not on Windows, where one process serves a data folder
 
 
 def open_store(data: Path) -> Store:
-    """Return the store that the settings name, or by default the data folder's.
+    """Return the store that the settings name or, if they name none, the store in the folder.
 
-    Create the data folder's store if it is missing. Raise CommandError if the settings' database
-    is unknown or missing, or the store has the layout of another version.
+    Create the store in the folder if it is missing. Raise CommandError if the database in the
+    settings is unknown or missing, or the store has the layout of another version.
     """
     if database := read_settings().database:
         return open_named(database, new=False)
@@ -28,11 +28,11 @@ def open_store(data: Path) -> Store:
 
 
 def open_named(name: str, *, new: bool) -> Store:
-    """Return the store of `sqlite:DIR` or `postgresql://...`.
+    """Return the store with the name `sqlite:DIR` or `postgresql://...`.
 
-    A missing file is created only if `new` is True; missing tables are created in any empty
-    database. Raise CommandError if the name is unknown, the file is missing, or the store has the
-    layout of another version.
+    Create a missing file only if `new` is True. Create missing tables in any empty database. Raise
+    CommandError if the name is unknown, the file is missing, or the store has the layout of another
+    version.
     """
     kind, _, path = name.partition(":")
     if kind in ("postgresql", "postgres"):
@@ -71,6 +71,7 @@ def start_lock(folder: Path) -> Iterator[None]:
 
 
 def _open_file(folder: Path) -> Store:
+    """Open the SQLite store in a folder, or create it. Only one process at a time does so."""
     with start_lock(folder), _layout_error_for_operator():
         return SqliteStore(folder / FILE)
 

@@ -66,6 +66,7 @@ class PostgresStore(Store):
         Raise StoreUnavailable if that fails, OtherLayout if the tables are of another version.
         """
         super().__init__()
+        # Add to the address what it does not say: time limits, a name, and hosts that can write.
         parameters = conninfo_to_dict(address)
         connect_timeout = settings.database_connect_timeout
         self._conninfo = make_conninfo(
@@ -80,6 +81,7 @@ class PostgresStore(Store):
             f"SET statement_timeout = {int(settings.database_statement_timeout * 1000)};"
             f"SET lock_timeout = {int(settings.database_lock_timeout * 1000)}"
         )
+        # Each new connection gets the time limits above, by `_configure`.
         self._pool: ConnectionPool[Any] = ConnectionPool(
             self._conninfo,
             min_size=1,
@@ -90,6 +92,7 @@ class PostgresStore(Store):
             configure=self._configure,
             open=True,
         )
+        # Only one process at a time creates the tables.
         try:
             with self.transaction() as cursor:
                 cursor.execute(f"SELECT pg_advisory_xact_lock({OPENING_LOCK})")
@@ -129,7 +132,7 @@ class PostgresStore(Store):
     @override
     @contextmanager
     def transaction(self) -> Iterator[psycopg.Cursor[Any]]:
-        """Return a cursor in a transaction on a connection of the pool."""
+        """Return a cursor in a transaction, which is committed when the block ends."""
         with (
             self._write_connection() as (connection, start_timer),
             connection.transaction(),
@@ -149,12 +152,14 @@ class PostgresStore(Store):
         notices: list[str] = []  # messages of the server, such as NOT_REPLICATED
 
         def add_notice(notice: psycopg.errors.Diagnostic) -> None:
+            """Keep the text of a message of the server."""
             notices.append(notice.message_primary or "")
 
         try:
             with self._pool.connection() as connection:
                 connection.add_notice_handler(add_notice)
-                # The server's own time limit does not include a commit's wait for a standby.
+                # Cancel a commit that takes too long. The server's own time limit does not include
+                # a commit's wait for a standby.
                 timer = threading.Timer(self._commit_seconds, connection.cancel_safe)
                 timer.daemon = True
                 try:
@@ -166,15 +171,17 @@ class PostgresStore(Store):
             raise WriteConflict from conflict
         except psycopg.Error as failure:
             raise self.error_for(failure) from failure
+        # If the wait for a standby was cancelled, the server commits, and sends only a warning.
         if any(NOT_REPLICATED in notice for notice in notices):
             raise StoreUnavailable("No standby confirmed the write; it may not last. Try again.")
 
     @override
     def _write_all(self, batches: Sequence[WriteBatch]) -> list[Exception | None]:
-        """Write batches in one transaction, and in one round trip if each is a single statement.
+        """Write batches in one transaction. Return an error, or None, for each batch.
 
-        Return an error, or None, for each batch. If one of several batches conflicts or is refused,
-        write all again, each in a savepoint, to find out which batch failed.
+        Write them in one round trip if a single statement can write each batch. If one of several
+        batches conflicts or is refused, nothing is written. Then write all again, each in a
+        savepoint, to find out which batch fails.
         """
         combined = [combined_statement(batch) for batch in batches]
         statements = [statement for statement in combined if statement is not None]
@@ -188,6 +195,7 @@ class PostgresStore(Store):
         except (WriteConflict, StoreUnavailable) as failure:
             if len(batches) == 1:
                 return [failure]
+            # If the database itself fails, writing again is of no use.
             is_caused_by_batch = isinstance(failure, WriteConflict) or failure.message == REFUSED
             if not is_caused_by_batch:
                 raise
@@ -208,7 +216,7 @@ class PostgresStore(Store):
 
     @contextmanager
     def snapshot(self) -> Iterator[ReadRows]:
-        """Yield a function that reads all rows as they were when the block began."""
+        """Yield a function that reads rows by a query, all as they were when the block began."""
         with self._pool.connection() as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
@@ -223,7 +231,10 @@ class PostgresStore(Store):
 
     @override
     def error_for(self, failure: Exception) -> Exception:
-        """Return WriteConflict or StoreUnavailable for an error of the driver."""
+        """Return WriteConflict or StoreUnavailable for an error of the driver.
+
+        Return any other error unchanged.
+        """
         if isinstance(failure, CONFLICTS):
             return WriteConflict()
         if not isinstance(failure, psycopg.Error):
@@ -247,8 +258,10 @@ class PostgresStore(Store):
             return list(connection.execute(text, params).fetchall())
 
     def _configure(self, connection: psycopg.Connection[Any]) -> None:
+        """Set the time limits of a new connection of the pool."""
         connection.execute(self._set_timeouts)
 
 
 def _with_percents(query: str) -> str:
+    """Return the query with psycopg's `%s` in place of each `?`."""
     return query.replace("?", "%s")

@@ -51,7 +51,10 @@ CombinedStatement = tuple[str, dict[str, Any]]
 
 
 class _Part(NamedTuple):
-    """A part of the statement: its text, the columns of its rows of values, and these rows."""
+    """A part of the statement: its text, the names of the columns of its values, and the values.
+
+    `columns` has the names with spaces between. Each of `rows` has one value per column.
+    """
 
     text: str
     columns: str
@@ -70,12 +73,13 @@ class _Part(NamedTuple):
 
 
 def combined_statement(batch: WriteBatch) -> CombinedStatement | None:
-    """Return one statement that writes the whole batch; None if `Store.apply` must write it.
+    """Return one statement that writes the whole batch, or None if that is not possible.
 
-    That is so if the batch deletes nodes, has rows of several owners, or only deletes edges. The
-    statement has one part per kind of change. It fails unless the parts, except the deletion of
-    edges, wrote every row.
+    It is not possible if the batch deletes nodes, has rows of several owners, or only deletes
+    edges. Then `Store.apply` must write it. The statement has one part per kind of change. It fails
+    unless these parts wrote every row; only edges to delete may be missing.
     """
+    # Collect the parts that have rows.
     written_parts = [
         _Part(INSERT_NODES, "owner id kind listed data", batch.insert_nodes),
         _Part(UPDATE_NODES, "data owner id rev", batch.update_nodes),
@@ -89,6 +93,8 @@ def combined_statement(batch: WriteBatch) -> CombinedStatement | None:
     parts = list(written_parts)
     if batch.delete_edges:
         parts.append(_Part(DELETE_EDGES, "owner source kind target", batch.delete_edges))
+    # Collect the parameters: the values of each column of each part, and the number of all rows.
+    # The owner is a parameter of its own, because it must be the same in all rows.
     owners = set[UUID]()
     parameters: dict[str, Any] = {"rows": sum(len(part.rows) for part in written_parts)}
     for part in parts:

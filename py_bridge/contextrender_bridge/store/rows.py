@@ -133,7 +133,7 @@ def pack_all(rows: Iterable[bytes]) -> list[bytes]:
 
 
 def pack(row: bytes) -> bytes:
-    """Return the stored row of an uncompressed row, whose JSON is compressed if it is long."""
+    """Return the stored form of an uncompressed row: its JSON is compressed if it is long."""
     end = _json_end(row)
     if end - _HEADER_BYTES < _MIN_COMPRESSED_BYTES:
         return row
@@ -141,7 +141,7 @@ def pack(row: bytes) -> bytes:
 
 
 def unpack(stored_row: bytes) -> bytes:
-    """Return the uncompressed row of a stored row. Raise ValueError if it is damaged."""
+    """Return the uncompressed form of a stored row. Raise ValueError if the row is damaged."""
     flag = stored_row[:1]
     if len(stored_row) <= _HEADER_BYTES or flag not in (_IS_UNCOMPRESSED, _IS_COMPRESSED):
         raise ValueError("the row is damaged: it has no head")
@@ -156,7 +156,7 @@ def unpack(stored_row: bytes) -> bytes:
 
 
 def read(stored_row: bytes) -> DecodedRow:
-    """Return the uncompressed row of a stored row, with its fields and its metadata.
+    """Return three things of a stored row: its uncompressed form, its fields and its metadata.
 
     Raise ValueError if the row is damaged.
     """
@@ -165,7 +165,10 @@ def read(stored_row: bytes) -> DecodedRow:
 
 
 def read_all(stored_rows: Iterable[bytes | None]) -> list[DecodedRow | ValueError]:
-    """Return the result of `read` for each row, or its ValueError. None is a row without fields."""
+    """Return, for each row, the result of `read` or the ValueError that it raised.
+
+    A row that is None has no fields and no metadata.
+    """
     decoded: list[DecodedRow | ValueError] = []
     for stored_row in stored_rows:
         try:

@@ -81,11 +81,11 @@ last three tables have the accounts in jac-scale's format.
 
 
 def columns() -> dict[str, list[str]]:
-    """Return the column names of every table, in order."""
+    """Return the column names of each table, in order, by the table's name. `TABLES` has them."""
     tables = re.findall(r"CREATE TABLE IF NOT EXISTS (\w+) \((.*?)\n\)", TABLES, re.DOTALL)
     return {name: re.findall(r"^    ([a-z_]+) ", body, re.MULTILINE) for name, body in tables}
 
 
 def statements(script: str, **types: str) -> list[str]:
-    """Return the statements of a script; `types` replace the names in braces."""
+    """Return the statements of a script, in which `types` replace the names in braces."""
     return [text.strip() for text in script.format(**types).split(";") if text.strip()]

@@ -144,7 +144,7 @@ class WriteQueue:
             raise job.failure
 
     def _write_first_jobs(self) -> None:
-        """Write the first waiting jobs in one transaction, and set the outcome of each.
+        """Write the first waiting jobs in one transaction, and set the outcome of each job.
 
         The caller must have the write lock.
         """
