@@ -16,13 +16,13 @@ from contextrender_bridge.store.base import Place
 
 
 def set_ids(nodes: Iterable[object], ids: Iterable[UUID]) -> None:
-    """Set the ids of nodes that are not connected yet."""
+    """Set the ids of several nodes, as `set_id` does."""
     for node, id in zip(nodes, ids, strict=True):
         cast(Any, node).__jac__.id = id
 
 
 def set_id(node: object, id: UUID) -> None:
-    """Set the id of a node that is not connected yet."""
+    """Set the id of a new node. It must not have edges yet, because edges are found by the id."""
     cast(Any, node).__jac__.id = id
 
 
@@ -34,8 +34,8 @@ def node_id(node: object) -> UUID:
 def has_edge(source: object, kind: type, target: object) -> bool:
     """Return whether an edge of type `kind` leads from `source` to `target`.
 
-    Callers so check to whom a node belongs that they found by its id. Only the target's edges are
-    searched, because the source may be a root, which has an edge to each of its owner's sessions.
+    With it, callers check that a node they have found by its id belongs to `source`. Only the edges
+    of the target are searched, because the source may be a root with very many edges.
     """
     start = node_id(source)
     edges = cast(Any, target).__jac__.edges
@@ -43,7 +43,7 @@ def has_edge(source: object, kind: type, target: object) -> bool:
 
 
 def nodes_before(ids: Iterable[UUID], kind: type) -> list[UUID]:
-    """Return the ids of the nodes from which edges of a type lead to these nodes of the caller."""
+    """Return the ids of the nodes from which edges of the type `kind` lead to the nodes `ids`."""
     memory = CURRENT.get()
     number = memory.number(kind)
     return list(memory.store.sources(caller_root(), ids, number))
@@ -59,6 +59,7 @@ def list_nodes(kind: type, before: Place | None, limit: int) -> list[object]:
     memory = CURRENT.get()
     number = memory.number(kind)
     nodes: list[object] = []
+    # Nodes may be skipped, so read on until there are enough.
     while count := limit - len(nodes):
         places = memory.store.listed(caller_root(), number, before, count)
         listed_at = {id: listed for listed, id in places}
@@ -75,13 +76,15 @@ def list_nodes(kind: type, before: Place | None, limit: int) -> list[object]:
 
 
 def edges_at(node: object) -> list[tuple[str, bool, UUID, object]]:
-    """Return each edge of a node: its type's name, whether it is outgoing, the other end, the edge.
+    """Return the edges of a node, each with its type's name, direction and other end.
 
-    Outgoing edges come first. Within each direction, edges are ordered by their type's name.
+    Each tuple has the name of the edge's type, True if the edge is outgoing, the id of the node at
+    its other end, and the edge. Outgoing edges come first, then edges are ordered by type.
     """
     id = node_id(node)
 
     def order(edge: Any) -> tuple[bool, str, UUID]:
+        """Return the key by which an edge is sorted."""
         is_incoming = edge.source.id != id
         return is_incoming, type(edge.archetype).__name__, edge.id
 
@@ -106,10 +109,11 @@ def archetype_fields(archetype: object) -> dict[str, object]:
 def add_edges(
     node: object, edges: Iterable[tuple[object, UUID]], *, incoming: bool = False
 ) -> None:
-    """Connect a stored or connected node to other nodes, like `node +>: edge :+> other` in Jac.
+    """Connect a node to other nodes, like `node +>: edge :+> other` in Jac.
 
-    Each pair in `edges` is an edge and the id of the other node, which need not be loaded. The
-    edges lead from the node, or to it if they are `incoming`.
+    The node must be stored or have an edge already. Each pair in `edges` is an edge and the id of
+    the other node, which need not be loaded. The edges lead from `node`, or to it if `incoming` is
+    true.
     """
     memory, node_anchor = CURRENT.get(), cast(Any, node).__jac__
     anchors: list[EdgeAnchor] = []
@@ -146,10 +150,11 @@ def nodes_between(first: UUID, last: UUID) -> list[UUID]:
 
 
 def fetch_fields(ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
-    """Return the committed fields of the caller's nodes by id; skip missing and unreadable nodes.
+    """Return the stored fields of the caller's nodes by id; skip missing and unreadable nodes.
 
-    This builds no archetypes, and is ten times faster than loading the nodes. It returns changes of
-    this request only after `commit_now`. Nodes that the request has loaded are not read again.
+    This builds no node objects, and is ten times faster than loading the nodes. Changes of this
+    request are included only after `commit_now`. Nodes that the request has loaded are not read
+    again.
     """
     memory = CURRENT.get()
     assert memory.owner is not None
@@ -181,11 +186,11 @@ def in_slices(ids: Iterable[UUID], size: int) -> Iterator[list[UUID]]:
 def fetch_edges(
     nodes: Iterable[UUID], kind: type, *, strict: bool = True
 ) -> list[tuple[UUID, UUID, dict[str, Any]]]:
-    """Return the committed edges of a type from the caller's nodes, as source, target and fields.
+    """Return the stored edges of a type from the caller's nodes, as source, target and fields.
 
-    For many nodes it is 25 to 40 times faster than following the edges in Jac. An edge is wrong if
-    it cannot be read, or if a damaged index returns it although it leads from another node. Raise
-    ValueError for a wrong edge if `strict` is true, otherwise skip the edge.
+    For many nodes this is 25 to 40 times faster than following the edges in Jac. If an edge cannot
+    be read, raise ValueError if `strict` is true, otherwise skip the edge. Do the same if a damaged
+    index returns an edge that leads from another node.
     """
     memory = CURRENT.get()
     assert memory.owner is not None

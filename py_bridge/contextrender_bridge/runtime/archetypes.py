@@ -67,7 +67,10 @@ def edge_name(kind: type) -> bytes:
 
 
 def encode(anchors: Iterable[Any]) -> list[bytes]:
-    """Return the uncompressed rows of nodes. Access rights of other users are metadata."""
+    """Return the uncompressed row of each node, which has its fields.
+
+    If other users have access rights to a node, they are stored in the row as metadata.
+    """
     fields_and_metadata = []
     for anchor in anchors:
         access = anchor.access
@@ -81,7 +84,7 @@ def encode(anchors: Iterable[Any]) -> list[bytes]:
 
 
 def encode_edges(anchors: Iterable[Any]) -> list[bytes | None]:
-    """Return the uncompressed rows of edges; None for each edge without fields and metadata."""
+    """Return the uncompressed row of each edge, or None for an edge without fields and metadata."""
     pairs: list[tuple[dict[str, Any], dict[str, Any]]] = []  # fields, metadata
     for edge in anchors:
         metadata = {"undirected": True} if edge.is_undirected else {}
@@ -130,15 +133,17 @@ EdgeToLoad = tuple[EdgeKey, type, tuple[Any, Any], bytes | None]
 
 
 def edges_from(edge_rows: Mapping[UUID, EdgeToLoad]) -> list[tuple[Any, bytes | None]]:
-    """Build edges from their stored rows, which are given by the edges' ids.
+    """Build edges from their stored rows. `edge_rows` has the rows by the edges' ids.
 
-    Return, for each edge, its anchor and its uncompressed row, None if it has no row. An edge whose
-    row cannot be read gets default fields. It is not written again unless the program changes it.
+    Return, for each edge, its anchor and its uncompressed row, or None if it has no row. An edge
+    whose row cannot be read gets default fields. The store keeps the unreadable row unless the
+    program changes the edge.
     """
     edges: list[tuple[Any, bytes | None]] = []
     read_rows = rows.read_all([data for *_, data in edge_rows.values()])
     for (id, edge_row), read_row in zip(edge_rows.items(), read_rows, strict=True):
         (owner, *_), kind, (source, target), _ = edge_row
+        # The constructor would make a new edge, so set the attributes without it.
         anchor = EdgeAnchor.__new__(EdgeAnchor)
         vars(anchor).update(source=source, target=target, is_undirected=False)
         try:
@@ -158,9 +163,9 @@ def edges_from(edge_rows: Mapping[UUID, EdgeToLoad]) -> list[tuple[Any, bytes | 
 
 
 def build(cls: type | None, values: Mapping[str, Any]) -> tuple[Any, bool]:
-    """Return an archetype of type `cls` with these values, and whether they have all its fields.
+    """Return a new object of type `cls` with these values as fields, and whether none was missing.
 
-    Fields without a value get their defaults. Raise TypeError if `cls` is None, or if a field has
+    A field without a value gets its default. Raise TypeError if `cls` is None, or if a field has
     neither a value nor a default.
     """
     if cls is None:
@@ -228,6 +233,7 @@ def _value_model(cls: type) -> type[BaseModel] | None:
 
 
 def _row_or_raise(row: rows.DecodedRow | ValueError) -> rows.DecodedRow:
+    """Return a decoded row, or raise the error that it has instead."""
     if isinstance(row, ValueError):
         raise row
     return row
@@ -246,7 +252,10 @@ def _default(cls: type, declared: Any) -> Any:
 
 
 def _state(id: UUID, owner: UUID, archetype: object, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes that anchors of nodes and anchors of edges share."""
+    """Return the attributes that the anchor of a stored node or edge needs, by name.
+
+    `metadata` may have access rights of other users.
+    """
     access = Permission()
     if granted := metadata.get("access"):
         access.all = access_level_cast(granted["all"])
@@ -267,7 +276,7 @@ Edge = Any
 
 
 def forget_edges(anchors: Iterable[Any], read: Callable[[], None]) -> None:
-    """Forget the loaded edges of these nodes. `read` reads them again when they are needed."""
+    """Forget the loaded edges of these nodes. Their first use calls `read`, which reads them."""
     for anchor in anchors:
         anchor.edges = StoredEdges(read)
 
@@ -279,16 +288,17 @@ class StoredEdges(UserList[Edge]):
     """
 
     def __init__(self, read: Callable[[], None]) -> None:
-        """Create an unread list. `read` must call `fill` for it.
+        """Create a list whose stored edges are not read yet.
 
-        `read` may also fill the lists of nodes that were loaded with this one.
+        Its first use calls `read`, which must call `fill` for this list. `read` may also fill the
+        lists of other nodes.
         """
         self._read = read
         self.is_unread = True
         self._edges: list[Edge] = []
 
     def fill(self, edges: list[Edge]) -> None:
-        """Insert the stored edges before the edges that were appended."""
+        """Insert the stored edges before the edges that were appended, which may be among them."""
         self.is_unread = False
         ids = {edge.id for edge in edges}
         self._edges = [*edges, *(edge for edge in self._edges if edge.id not in ids)]

@@ -40,9 +40,9 @@ def check_source(file: Path) -> None:
 
 @contextmanager
 def report_failing_line(file: Path) -> Iterator[None]:
-    """Raise CommandError with the reason, and the last line of `file` called, if the block fails.
+    """Raise CommandError if the block fails, with the reason and the failing line of `file`.
 
-    Errors of ContextRender are raised unchanged.
+    The line is the innermost call in that file. Errors of ContextRender are raised unchanged.
     """
     try:
         yield

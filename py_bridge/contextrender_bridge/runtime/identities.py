@@ -30,6 +30,7 @@ class Identities(SqliteIdentityStorage):
         self._engine = create_engine(address, creator=store.connect, poolclass=NullPool)
 
         def raise_store_error(failed: ExceptionContext) -> None:
+            """Raise the store's error for an error of SQLAlchemy."""
             if isinstance(failed.sqlalchemy_exception, IntegrityError):
                 raise NameTaken from failed.original_exception
             if isinstance(failed.original_exception, Exception):

@@ -67,7 +67,7 @@ class OperatorMemory(PersistentMemory):
         return self._of(self._store.uuid(owners[0][0])).get(id) if owners else None
 
     def put(self, anchor: Anchor) -> None:
-        """Keep an anchor for `apply`."""
+        """Add an anchor to the memory of its user. `apply` writes it."""
         self._of(anchor.root or anchor.id).put(anchor)
 
     def delete(self, id: UUID) -> None:
@@ -112,7 +112,10 @@ class OperatorMemory(PersistentMemory):
         """Do nothing, because `apply` writes."""
 
     def apply(self, changeset: ChangeSet) -> ApplyReport:
-        """Write the changed rows, one user after another. Raise WriteConflict after a conflict."""
+        """Write the changed rows, one user after another. Raise WriteConflict after a conflict.
+
+        Changes of the system's root are ignored, because it is not stored.
+        """
         report = ApplyReport()
         for intent in chain.from_iterable(changeset.staged()):
             anchor = intent.anchor
@@ -151,9 +154,9 @@ class OperatorMemory(PersistentMemory):
         return [self._summary(QuarantinedRow(*row)) for row in self._store.read(query, (limit,))]
 
     def show_quarantined(self, id_prefix: str) -> dict[str, Any] | None:
-        """Return a node in quarantine, with its fields, by its id or the start of its id.
+        """Return the node in quarantine whose id is or begins with `id_prefix`, with its fields.
 
-        Return None if there is no such node, and an error if several ids begin so.
+        Return None if there is no such node, and a dict with `error` if there are several.
         """
         matches = self._quarantined(id_prefix)
         if len(matches) != 1:

@@ -91,7 +91,10 @@ class RequestMemory(TieredMemory):
     # Reading.
 
     def get(self, id: UUID) -> Any:
-        """Return the owner's anchor with this id, or None. jaclang would read any user's node."""
+        """Return the owner's node or edge (its anchor) with this id, or None.
+
+        jaclang's own memory would also return nodes of other users.
+        """
         anchor = self.__mem__.get(id)
         return anchor if anchor is not None else self.batch_get([id]).get(id)
 
@@ -118,7 +121,7 @@ class RequestMemory(TieredMemory):
         return [anchors[id].archetype for id in requested if id in anchors]
 
     def load(self, ids: Sequence[UUID]) -> None:
-        """Load nodes together with their edges, using one read."""
+        """Load nodes together with their edges, using one read; skip ids without a node."""
         assert self.owner is not None
         nodes, edges = self.store.nodes_with_edges(self.owner, ids)
         removed = self._changes.deleted_nodes
@@ -128,9 +131,10 @@ class RequestMemory(TieredMemory):
         self._fill_edge_lists(new_ids, edges)
 
     def detach(self, ids: Iterable[UUID]) -> NodesById:
-        """Remove stored nodes from this memory and return them, for a later request to `adopt`.
+        """Remove stored nodes from this memory and return them by id.
 
-        The value of an id that is known to have no node is None.
+        A later request can `adopt` them. Each value is the node's anchor and row, or None for an id
+        that is known to have no node.
         """
         nodes: NodesById = {}
         for id in ids:
@@ -152,10 +156,12 @@ class RequestMemory(TieredMemory):
         session_node = nodes.get(session)
         if session_node is None or self.owner is None:
             return False
+        # Has the session been written or replaced since?
         anchor, row = session_node
         # The value of `listed` of a session is its `created_at`, which is new after a deletion.
         if self.store.revision_of(self.owner, session) != (row.rev, anchor.archetype.created_at):
             return False
+        # Add the nodes. Their edges are read at their first use, because they may have changed.
         existing = {id: node for id, node in nodes.items() if node is not None}
         self._looked_up.update(nodes.keys() - existing.keys())
         self.__mem__ |= {id: anchor for id, (anchor, _) in existing.items()}
@@ -218,7 +224,7 @@ class RequestMemory(TieredMemory):
             self.put(anchor)
 
     def delete(self, id: UUID) -> None:
-        """Remove a node with its edges, or an edge. The next flush deletes their rows."""
+        """Remove a node with its edges, or an edge. The next flush deletes the rows."""
         anchor = self.get(id)
         self.__mem__.pop(id, None)
         self._changes.delete_row(id)
@@ -234,7 +240,7 @@ class RequestMemory(TieredMemory):
             self._changes.deleted_edges[id] = (self.owner, source, self.number(kind), target)
 
     def require_unchanged(self, id: UUID) -> None:
-        """Make every flush fail if another request has changed this node since it was read."""
+        """Let each flush raise WriteConflict if another request has changed this node meanwhile."""
         self._changes.required_unchanged.add(id)
 
     def delete_edges_at(self, ids: Iterable[UUID]) -> None:
@@ -268,6 +274,7 @@ class RequestMemory(TieredMemory):
         # jaclang does not make a change to another user's node, but only adds a diagnostic.
         if Jac.get_context().diagnostics:
             raise Forbidden("This would change data of another user.")
+        # Write the changes as one batch, if there are any.
         collected = self._changes.collect(list(self.__mem__.values()))
         if collected is not None:
             batch, committed = collected
@@ -337,12 +344,15 @@ class RequestMemory(TieredMemory):
         return group
 
     def _read_edges(self, group: list[UUID]) -> None:
-        """Read the edges of those nodes of a group whose edges are unread."""
+        """Read the edges of the nodes in a group, except nodes whose edges are read already."""
         unread = [id for id in group if self._unread_edges(id) is not None]
         self._fill_edge_lists(unread, self.store.edges(self.owner or group[0], unread))
 
     def _fill_edge_lists(self, nodes: Iterable[UUID], edge_rows: Iterable[EdgeRow]) -> None:
-        """Fill the unread edge lists of these nodes with the edges in the rows."""
+        """Fill the unread edge lists of these nodes with the edges in the rows.
+
+        The rows have all stored edges from and to these nodes.
+        """
         edges_by_node: dict[UUID, dict[UUID, Any]] = {id: {} for id in nodes}
         for edge in self._add_edges(edge_rows):
             for end in (edge.source.id, edge.target.id):
@@ -364,6 +374,7 @@ class RequestMemory(TieredMemory):
         already loaded are returned, but not built again.
         """
         changes, anchors = self._changes, dict[UUID, Any]()  # anchors by the edges' ids
+        # Select the edges to return, and of these the edges that are not loaded yet.
         unloaded: dict[UUID, EdgeToLoad] = {}
         for source, type_number, target, data in edge_rows:
             try:
@@ -380,6 +391,7 @@ class RequestMemory(TieredMemory):
                 key = (self.owner or source, source, type_number, target)
                 ends = (self.anchor_or_stub(source), self.anchor_or_stub(target))
                 unloaded[id] = (key, kind, ends, data)
+        # Build the edges that are not loaded yet.
         loaded = edges_from(unloaded)
         for (id, (key, *_)), (anchor, row) in zip(unloaded.items(), loaded, strict=True):
             self.__mem__[id] = anchors[id] = anchor
@@ -393,7 +405,10 @@ class RequestMemory(TieredMemory):
             self._edges_at[end].append(edge)
 
     def anchor_or_stub(self, id: UUID) -> Any:
-        """Return a node's anchor, or a stub that jaclang replaces at its first use."""
+        """Return a node's anchor if it is loaded, otherwise a stub.
+
+        jaclang replaces the stub by the node when it is used.
+        """
         if (anchor := self.__mem__.get(id)) is not None:
             return anchor
         stub = NodeAnchor.__new__(NodeAnchor)

@@ -40,8 +40,8 @@ class SessionLease:
     """The lock of one of the caller's sessions, with the session's state in this process.
 
     `cached` is the state from earlier requests. The walker sets `state` for later requests. `ahead`
-    is a branch and a number of messages: the nodes that a call after these messages needs are
-    loaded. (-1, 0) means that no nodes are loaded in advance.
+    is a branch and a number of messages. The nodes that a call after these messages needs are
+    loaded in advance. (-1, 0) means that no nodes are.
 
     A walk has many abilities, so no `with` block can hold the lock. The request holds it until it
     has written or failed. If the write fails, a changed state is dropped.
@@ -86,7 +86,10 @@ class SessionLease:
         failure: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Release the lock. Cache the session's state for the next request if it is stored."""
+        """Release the lock. Cache the session's state for the next request if the store has it.
+
+        Otherwise drop the cached state. Do nothing if `release` was called before.
+        """
         if self._released:
             return
         with self._locks:
@@ -100,10 +103,11 @@ class SessionLease:
                 WORKING_SET.put(self.owner_and_key, self.state)
 
     def _is_stored(self, state: SessionState, failure: BaseException | None) -> bool:
-        """Return whether the store surely has this state at the end of the request.
+        """Return whether the store certainly has this state at the end of the request.
 
         `failure` is the error that ended the request, or None.
         """
+        # A changed state is stored only if this request was written.
         if state.changed:
             return failure is None and self._memory.wrote
         # The store still has an unchanged state if the request was only refused. Another error may
@@ -124,8 +128,9 @@ def commit_now() -> None:
 def delete_unread(mark: UUID, ids: Iterable[UUID]) -> None:
     """Delete the caller's nodes and their edges without reading them, one slice per write.
 
-    Other requests can write between slices. Raise WriteConflict if one of them has changed the node
-    `mark`, so that no newer data is deleted. The request may then run again for the other nodes.
+    Other requests can write between slices. If one of them has changed the node `mark`, raise
+    WriteConflict, so that no newer data is deleted. The slices before stay deleted, and the request
+    may run again for the other nodes.
     """
     memory, nodes_to_delete = CURRENT.get(), list(ids)
     memory.require_unchanged(mark)
@@ -181,10 +186,10 @@ class Hooks:
     @staticmethod
     @hookimpl  # type: ignore[untyped-decorator]
     def log_report(expr: object, custom: bool) -> bool | None:
-        """Add a `report` to the walker's reports without printing it. Return True.
+        """Add a `report` to the walker's reports without printing it, and return True.
 
-        Return None, so that jaclang's own function runs, for a `custom` report or outside a walker.
-        A `custom` report replaces the whole reply.
+        Return None for a `custom` report, which replaces the whole reply, and outside a walker.
+        Then jaclang's own function runs.
         """
         if custom or _current_scope() is None:
             return None
@@ -204,7 +209,10 @@ class Hooks:
     @staticmethod
     @hookimpl  # type: ignore[untyped-decorator]
     def destroy(objs: Any) -> bool | None:
-        """Delete nodes and edges without loading a node's edges and neighbours first."""
+        """Delete nodes and edges without loading a node's edges first, and return True.
+
+        Return None outside a request: jaclang's own function deletes then.
+        """
         memory = CURRENT.get(None)
         if memory is None:
             return None
@@ -234,6 +242,7 @@ def _call_directly(name: str, hook: Any) -> None:
     render makes some ninety calls. Do nothing if the manager's parameters are not exactly those of
     the function, because a direct call would then differ.
     """
+    # Compare the parameters of jaclang's function with the parameters of the manager's.
     (implementation,) = hook.get_hookimpls()
     function, through_manager = implementation.function, getattr(JacRuntimeInterface, name)
     parameters = signature(through_manager).parameters
@@ -252,10 +261,12 @@ def _call_directly(name: str, hook: Any) -> None:
 
     def add_hookimpl(other_implementation: Any) -> None:
         """Add a plugin's implementation, and call the hook through the manager from now on."""
-        del hook._add_hookimpl  # Then the attribute is the manager's own method again.
+        # Remove the override from the hook object, so that its class's own method is used again.
+        del hook._add_hookimpl
         hook._add_hookimpl(other_implementation)
         set_callee(through_manager)
 
+    # Override the method by which a plugin adds its implementation.
     hook._add_hookimpl = add_hookimpl
     # Callers may omit what has a default in the manager's signature. jaclang's function need not
     # have these defaults, so a copy of it gets them.

@@ -1,6 +1,7 @@
 """The changes of one request, as rows.
 
-A node or edge has changed if its row differs from the row that was read. A hash could miss a field.
+A node or edge has changed if its row differs from the row that was read. Rows are compared, because
+jaclang's hashes could miss the change of a field.
 """
 
 from collections.abc import Iterable, Sequence
@@ -83,16 +84,18 @@ class PendingChanges:
             self.deleted_edges[id] = self.edges.pop(id)[0]
 
     def collect(self, anchors: Iterable[Any]) -> tuple[WriteBatch, CommittedRows] | None:
-        """Return the batch to write and the rows after it, or None if nothing has changed.
+        """Return the batch to write, and the rows as they are after the write.
 
-        `anchors` are all nodes and edges that the request has loaded or created. Raise Forbidden if
-        a changed one is another user's, Damaged if it would replace an unreadable node.
+        Return None if nothing has changed. `anchors` are all nodes and edges that the request has
+        loaded or created. Raise Forbidden if a changed node or edge is another user's, Damaged if
+        it would replace an unreadable node.
         """
         batch, committed = WriteBatch(), CommittedRows()
         # Skip anchors that are not to be stored, and stubs of nodes that are not loaded.
         persistent = [
             anchor for anchor in anchors if vars(anchor).get("persistent") and anchor.is_populated()
         ]
+        # Add new and changed nodes and edges to the batch.
         nodes = [anchor for anchor in persistent if isinstance(anchor, NodeAnchor)]
         edges = [anchor for anchor in persistent if isinstance(anchor, EdgeAnchor)]
         self._collect_nodes(batch, nodes, committed)
@@ -102,6 +105,7 @@ class PendingChanges:
         has_changes = committed.nodes or committed.edges
         if not (has_changes or deletes_read_rows or deletes_unread_rows):
             return None
+        # A write also has the deletions, and the checks of nodes that must be unchanged.
         self._collect_deletions(batch)
         self._collect_revision_checks(batch, committed)
         return batch, committed
@@ -141,12 +145,17 @@ class PendingChanges:
     def _collect_nodes(
         self, batch: WriteBatch, anchors: Iterable[Any], committed: CommittedRows
     ) -> None:
-        """Add the rows of new and changed nodes to the batch, and as written to `committed`."""
+        """Add the rows of new and changed nodes to the batch.
+
+        Also add them to `committed`, with the revisions that they have after the write.
+        """
+        # Compare the nodes' rows with the rows that were read.
         nodes = [anchor for anchor in anchors if self._may_be_written(anchor)]
         changed: list[tuple[Any, bytes]] = []
         for anchor, row in zip(nodes, encode(nodes), strict=True):
             if anchor.id not in self.nodes or self.nodes[anchor.id].row != row:
                 changed.append((anchor, row))
+        # Insert the new nodes, and update the stored ones.
         packed = rows.pack_all([row for _, row in changed])
         for (anchor, row), data in zip(changed, packed, strict=True):
             id, archetype = anchor.id, anchor.archetype
@@ -162,15 +171,15 @@ class PendingChanges:
             committed.nodes[id] = StoredNode(1 if stored_node is None else stored_node.rev + 1, row)
 
     def _may_be_written(self, anchor: Any) -> bool:
-        """Return whether a node may be written, which is then done if it is new or changed.
+        """Return whether a node is written if it is new or changed.
 
-        Raise Damaged if the node's stored row cannot be read.
+        Raise Damaged if the store has a row of the node that cannot be read.
         """
         is_stored = anchor.id in self.nodes
         if isinstance(anchor.archetype, Root):
             return not is_stored  # A root has no fields that could change.
         if not is_stored and not anchor.edges:
-            return False  # A node without edges is garbage.
+            return False  # A new node without edges cannot be reached, so it is not stored.
         if anchor.id in self.unreadable:
             raise Damaged(
                 "a part of this session cannot be read, and is not overwritten: run "
@@ -181,7 +190,7 @@ class PendingChanges:
     def _collect_edges(
         self, batch: WriteBatch, anchors: Sequence[Any], committed: CommittedRows
     ) -> None:
-        """Add the rows of new and changed edges to the batch, and as written to `committed`."""
+        """Add the rows of new and changed edges to the batch and to `committed`."""
         changed: list[tuple[Any, bytes | None]] = []
         for anchor, row in zip(anchors, encode_edges(anchors), strict=True):
             if anchor.id not in self.edges or self.edges[anchor.id][1] != row:

@@ -76,7 +76,7 @@ class SqliteStore(Store):
             raise
 
     def _create_tables(self) -> None:
-        """Set the layout of an empty file, and create the tables that it does not have."""
+        """Set the page size and the modes of an empty file, and create its tables."""
         with self._connection() as connection:
             # These only affect an empty file. INCREMENTAL lets `reclaim` shorten the file.
             connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
@@ -106,7 +106,11 @@ class SqliteStore(Store):
     @override
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Cursor]:
-        """Return a cursor in a transaction, which waits for other writers first."""
+        """Return a cursor in a transaction, which is committed when the block ends.
+
+        First wait for other writers. Check the file before the transaction and the log in it,
+        because a write to a file that was replaced or damaged would be lost.
+        """
         self._file.check_whole(before_write=True)
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -144,7 +148,10 @@ class SqliteStore(Store):
 
     @override
     def probe(self) -> None:
-        """Write one row. If damage was found before, first check whether it is repaired."""
+        """Write one row. If damage was found before, first check whether the file is repaired.
+
+        Raise StoreDamaged if it is not.
+        """
         if self._is_damaged:
             with self._connection() as connection:
                 (answer,) = connection.execute("PRAGMA quick_check(1)").fetchone()
@@ -164,10 +171,10 @@ class SqliteStore(Store):
     def reclaim(self) -> None:
         """Remove free pages from the file in steps, and empty the log unless a reader uses it."""
         with self._connection() as connection:
-            # The error means that a lock is held: the next deletion tries again.
+            # An error means that another process holds a lock. The next deletion tries again.
             with suppress(sqlite3.OperationalError):
                 self._remove_free_pages(connection)
-                # Without a timeout the checkpoint fails at once if somebody reads.
+                # Without a timeout the checkpoint fails at once if another connection reads.
                 connection.execute("PRAGMA busy_timeout=0")
                 self._run_pragma(connection, "wal_checkpoint(TRUNCATE)")
             connection.execute(f"PRAGMA busy_timeout={int(LOCK_TIMEOUT_SECONDS * 1000)}")
@@ -188,7 +195,10 @@ class SqliteStore(Store):
             connection.execute(f"PRAGMA {pragma}").fetchall()
 
     def close(self) -> None:
-        """Close all idle connections. With the last one, SQLite copies the log into the file."""
+        """Close all idle connections. As the last one closes, SQLite copies the log into the file.
+
+        A second call does not close the file again.
+        """
         with self._idle_lock:
             while self._idle:
                 self._close_connection(self._idle.pop())
@@ -198,13 +208,17 @@ class SqliteStore(Store):
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """Yield a connection. Raise StoreUnavailable if an operation of SQLite fails."""
+        """Yield an idle or a new connection, which becomes idle again after the block.
+
+        If an operation of SQLite fails, raise StoreUnavailable, and close the connection unless it
+        was only busy.
+        """
         with self._idle_lock:
             connection = self._idle.pop() if self._idle else None
         try:
             if connection is None:
                 connection = self._open_connection()
-            self._file.check_log()  # SQLite would crash if the log's index were cut.
+            self._file.check_log()  # SQLite would crash if the log's index was cut.
             yield connection
         except sqlite3.Error as failure:
             self._is_damaged |= _code(failure) in DAMAGE
@@ -234,6 +248,7 @@ class SqliteStore(Store):
         # Overwrite deleted rows, which would otherwise be readable in free pages.
         connection.execute("PRAGMA secure_delete=ON")
         connection.execute(f"PRAGMA journal_size_limit={LOG_BYTES}")
+        # Open the log and count the connection, while no other thread opens or closes one.
         with self._file.connection_lock:
             self._file.check_log()
             connection.execute("PRAGMA schema_version")  # SQLite opens the log at the first read.
@@ -243,7 +258,8 @@ class SqliteStore(Store):
     def _close_connection(self, connection: sqlite3.Connection) -> None:
         """Close a connection. Copy the log into the file only if the log is undamaged."""
         with self._file.connection_lock:
-            # The last connection copies the log into the file, but must not copy a damaged log.
+            # When the last connection closes, SQLite copies the log into the file. It must not copy
+            # a damaged log.
             if not self._file.can_save_log():
                 connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE)
             connection.close()
@@ -251,7 +267,7 @@ class SqliteStore(Store):
 
 
 def _with_index(query: str) -> str:
-    """Return the query with SQLite's clause `INDEXED BY` in place of the mark BY_TARGET."""
+    """Return the query with the mark BY_TARGET replaced by SQLite's clause for the index."""
     return query.replace(BY_TARGET, "INDEXED BY edges_target")
 
 
@@ -266,7 +282,7 @@ def _decode(text: bytes) -> str:
 
 
 def _code(failure: sqlite3.Error) -> int:
-    """Return SQLite's primary error code, which is the lowest byte of its extended one."""
+    """Return the primary code of SQLite's error, which is the lowest byte of the extended code."""
     return getattr(failure, "sqlite_errorcode", 0) & 0xFF
 
 

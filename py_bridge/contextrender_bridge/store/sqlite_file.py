@@ -54,6 +54,7 @@ class SqliteFile:
 
         Raise StoreUnavailable if there is no file or it cannot be opened.
         """
+        # Paths of one file have the same identity, so they share one object and one handle.
         with cls._guard:
             identity = file_identity(path)
             try:
@@ -67,7 +68,7 @@ class SqliteFile:
             return file
 
     def close(self) -> None:
-        """Undo one `open`. Close the handle after the last one."""
+        """Undo one call of `open`. The last one closes the handle."""
         with self._guard:
             self._open_count -= 1
             if not self._open_count:
@@ -79,7 +80,7 @@ class SqliteFile:
         self._connection_count += 1
 
     def remove_connection(self) -> None:
-        """Count one connection less. After the last one, close the log, which SQLite removed."""
+        """Count one connection less. If none is left, close the log, which SQLite has removed."""
         self._connection_count -= 1
         if not self._connection_count and self._log is not None:
             self._log.close()
@@ -100,7 +101,7 @@ class SqliteFile:
             self._log.record_write()
 
     def check_log(self) -> None:
-        """Raise StoreUnavailable if the log is known to be damaged, or SQLite would crash on it."""
+        """Raise StoreUnavailable if the log is known to be damaged, or would make SQLite crash."""
         if self._log is not None:
             self._log.check_before_read()
 
@@ -111,7 +112,8 @@ class SqliteFile:
     def check_whole(self, before_write: bool = False) -> None:
         """Raise StoreUnavailable if the file was cut or overwritten.
 
-        If `before_write` is true, also raise it if another file, or no file, is now at the path.
+        If `before_write` is true, also raise it if another file, or no file, is now at the path. If
+        the file looks damaged, check it again later, because another process may be copying pages.
         """
         if before_write and file_identity(self._path) != self._identity:
             raise StoreUnavailable(
@@ -129,9 +131,10 @@ class SqliteFile:
         )
 
     def _is_whole(self) -> bool:
-        """Compare the header and the size with those of the last check. Remember them if valid.
+        """Return whether SQLite may have made the changes since the last check.
 
-        Return False if SQLite cannot have made the change since then.
+        Compare the file's header and size with the header and size at the last check. Remember them
+        for the next check if the result is true.
         """
         with self._header_lock:
             self._handle.seek(0)

@@ -1,5 +1,7 @@
 """The write-ahead log of a SQLite file and the log's index: checks for damage by other programs.
 
+Long because the checks share the formats of the log and the index.
+
 The log has a frame for each page that was written: a header and the page. The index has the page
 number of each frame. The formats are SQLite's own: https://www.sqlite.org/walformat.html.
 """
@@ -36,7 +38,7 @@ type Checksum = tuple[int, int]
 
 
 class Index(NamedTuple):
-    """The state of the log according to its index."""
+    """The state of the log, as the header of its index describes it."""
 
     page_bytes: int
     frame_count: int
@@ -101,6 +103,7 @@ class WriteAheadLog:
                 "Stop the server: it saves what it wrote as it ends."
             )
         self.check_before_read()
+        # Compare the last frame with the index, and all frames if only their file has changed.
         if (index := self._read_index()) is not None:
             if (damaged_file := self._find_damage(index)) is not None:
                 self._refuse(damaged_file)
@@ -108,7 +111,7 @@ class WriteAheadLog:
 
     def _check_without_commit(self, index: Index) -> None:
         """Raise StoreUnavailable if the log's frames changed although nothing was committed."""
-        # Each commit changes the index.
+        # Each commit changes the index. So if the index has changed, there was a commit.
         if self._last_write is None or self._last_write[0] != index:
             return
         state = index, self._log_change_time()
@@ -123,9 +126,10 @@ class WriteAheadLog:
         self._last_write = self._read_index(), self._log_change_time()
 
     def can_be_saved(self) -> bool:
-        """Return whether index and log are undamaged, so that SQLite may copy the log's pages.
+        """Return whether SQLite may copy the log's pages into the file, as they are undamaged.
 
-        If damage was found before, check every frame. If all frames are right, nothing is lost.
+        If damage was found before, check every frame again. If all frames are right, the pages may
+        be copied, and nothing is lost.
         """
         if self._damaged_file is None:
             return True
@@ -133,10 +137,11 @@ class WriteAheadLog:
         return not self._is_index_cut() and (index is None or self._is_whole(index))
 
     def _log_change_time(self) -> int:
+        """Return the time of the log file's last change, in ns."""
         return os.fstat(self._log.fileno()).st_mtime_ns
 
     def _refuse(self, file: Path) -> NoReturn:
-        """Raise StoreUnavailable for a damaged file, with advice for the operator."""
+        """Remember that a file is damaged. Raise StoreUnavailable with advice for the operator."""
         self._damaged_file = file
         advice = (
             "Stop the server: it saves what the log still has. Then compare with a backup."
@@ -148,7 +153,10 @@ class WriteAheadLog:
         )
 
     def _find_damage(self, index: Index) -> Path | None:
-        """Return the damaged file, or None if log and index agree on the salt and last frame."""
+        """Return the path of the log or the index if it is damaged, None if both look right.
+
+        Check only the salt and the last frame, because this runs before each transaction.
+        """
         if not index.frame_count:
             return None
         if index.copied_count > index.frame_count:
@@ -156,6 +164,7 @@ class WriteAheadLog:
         last = index.frame_count - 1
         page, frame_salt, *checksum = self._read_frame_header(index, last)
         log_salt, *_ = self._read_log_header()
+        # The index says how long the log must be, and which salt and checksum it must have.
         is_log_whole = (
             os.fstat(self._log.fileno()).st_size >= index.offset(index.frame_count)
             and frame_salt == log_salt == index.salt
@@ -174,8 +183,9 @@ class WriteAheadLog:
     def _is_whole(self, index: Index) -> bool:
         """Return whether index and log agree on every frame, and every checksum is right.
 
-        A frame's checksum continues the checksum of the frame before; the first one continues the
-        checksum of the log's header. If that header is damaged, the first one is not verified.
+        The checksum of a frame is computed from the checksum of the frame before and the frame. For
+        the first frame, it is the checksum of the log's header instead. If that header is damaged,
+        the checksum of the first frame is not verified.
         """
         if index.copied_count > index.frame_count:
             return False
@@ -185,6 +195,7 @@ class WriteAheadLog:
             data = os.pread(self._log.fileno(), index.frame_bytes, index.offset(frame))
             if len(data) < index.frame_bytes:
                 return False
+            # The frame must be of this log, and have the page that the index has for it.
             page, salt, *checksum = FRAME_HEADER.unpack_from(data)
             if salt != index.salt or page != self._read_entry(frame):
                 return False
@@ -195,7 +206,10 @@ class WriteAheadLog:
         return not index.frame_count or previous == index.checksum
 
     def _read_entry(self, frame: int) -> int:
-        """Return the page number of a frame, from the index."""
+        """Return the page number that the index has for a frame.
+
+        The first block of the index has fewer entries than the others, because of the header.
+        """
         block, entry = divmod(frame + HEADER_ENTRIES, ENTRIES_PER_BLOCK)
         offset = block * INDEX_BLOCK_BYTES + entry * ENTRY_BYTES
         data = os.pread(self._index.fileno(), ENTRY_BYTES, offset)
@@ -209,7 +223,11 @@ class WriteAheadLog:
         return _unpack(FRAME_HEADER, data)
 
     def _read_index(self) -> Index | None:
-        """Return the state in the index; None if its two headers differ or are not filled yet."""
+        """Return the state of the log from the index's header, or None if it cannot be known.
+
+        SQLite writes the header twice. If the two copies differ, SQLite is writing them. A flag
+        shows whether SQLite has filled the index.
+        """
         start = os.pread(self._index.fileno(), INDEX_START, 0)
         header, copy = start[: INDEX_HEADER.size], start[INDEX_HEADER.size : -4]
         if len(start) < INDEX_START or header != copy:
