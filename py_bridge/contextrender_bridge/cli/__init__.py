@@ -142,14 +142,14 @@ for _group in GROUPS.values():
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit code. Without a command, print help.
 
-    Before the subcommand runs, print a sentence on each unknown variable in the environment. Print
-    an error that the user can mend as one sentence. Return 130 after Ctrl-C, and 141 if the output
-    is closed.
+    `argv` has the words after `contextrender`; None stands for this process's arguments. Before the
+    subcommand runs, warn of unknown variables in the environment. Print an error that the user can
+    mend as one sentence. Return 130 after Ctrl-C, and 141 if the output is closed.
     """
     _replace_unprintable()
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["help"]:
-        words = [*words[1:2], "--help"]  # `help show` as `show --help`
+        words = [*words[1:2], "--help"]  # read `help show` as `show --help`
     if message := _unknown_command_message(words):
         print(f"contextrender: {message}", file=sys.stderr)
         return 2
@@ -177,14 +177,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _replace_unprintable() -> None:
-    """Print `?` for each character that the terminal's encoding lacks, instead of failing."""
+    """Let the output streams print `?` for characters that the terminal's encoding lacks.
+
+    By default, printing such a character fails.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 
 def _unknown_command_message(words: Sequence[str]) -> str:
-    """Return an error message if the first word is no command and no option, else ""."""
+    """Return an error message if the first word is an unknown command; otherwise an empty text.
+
+    The message names the most similar command.
+    """
     if not words or words[0].startswith("-") or words[0] in SUBCOMMANDS:
         return ""
     name = printable(words[0], 40)
@@ -195,7 +201,10 @@ def _unknown_command_message(words: Sequence[str]) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    """Return the parser of the subcommand's name, whose help lists the subcommands by group."""
+    """Return a parser that only splits the subcommand's name from its arguments.
+
+    Its help lists the subcommands by group. `_run_subcommand` parses the arguments.
+    """
     groups = []
     for title, subcommands in GROUPS.items():
         lines = [f"  {name:<10} {subcommand.help}" for name, subcommand in subcommands.items()]
@@ -217,12 +226,16 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run_subcommand(name: str, arguments: Sequence[str]) -> int:
-    """Import a subcommand, parse its arguments, and run it."""
+    """Import a subcommand, parse its arguments, run it, and return its exit code.
+
+    Raise CommandError if it needs the server, and the extra `server` is not installed.
+    """
     subcommand = SUBCOMMANDS[name]
     if subcommand.needs_server and importlib.util.find_spec("jaclang") is None:
         raise CommandError(f"`contextrender {name}` needs the server: {how_to_serve()}.")
     if subcommand.needs_server:
         make_app_importable()
+    # The command is a module or a class. Its docstring is the text of its help.
     command = pkgutil.resolve_name(subcommand.module)
     parser = argparse.ArgumentParser(prog=f"contextrender {name}", description=command.__doc__)
     command.add_arguments(parser)

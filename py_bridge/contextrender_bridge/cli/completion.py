@@ -24,7 +24,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def script(shell: str, help_by_command: dict[str, str], agents: Sequence[str]) -> str:
-    """Return a shell script that completes commands, agents after `wrap`, and files otherwise."""
+    """Return a script that lets a shell complete words of `contextrender`.
+
+    The first word is completed to a command, the word after `wrap` to an agent, and others to
+    files. `shell` is one of `SHELLS`.
+    """
     if shell == "fish":
         return _fish_script(help_by_command, agents)
     names, programs = " ".join(help_by_command), " ".join(agents)

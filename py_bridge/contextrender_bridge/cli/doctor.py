@@ -78,7 +78,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the results of all checks. Return 1 if one of them is `bad`, otherwise 0."""
+    """Print the results of all checks. Return 1 if one of them is `bad`, otherwise 0.
+
+    An invalid setting does not prevent the checks: its default is used instead.
+    """
     with defaults_for_invalid():
         findings = [
             *check_python(),
@@ -107,7 +110,7 @@ def check_python() -> Iterator[CheckResult]:
 
 
 def check_versions() -> Iterator[CheckResult]:
-    """Check the versions of ContextRender and the packages that it needs."""
+    """Yield the versions of ContextRender and its packages, and a note per incomplete extra."""
     yield CheckResult("version", f"contextrender {version('contextrender')}")
     packages = (*chain(*PACKAGES_BY_EXTRA.values()), *MODEL_PACKAGES)
     versions = {name: _version(name) for name in packages}
@@ -129,7 +132,7 @@ def _version(name: str) -> str:
 
 
 def check_settings() -> Iterator[CheckResult]:
-    """Check the settings, and the environment for unknown ones."""
+    """Check that all settings are valid, and that the environment names no unknown setting."""
     problems: list[str] = []
     list_settings(problems)
     advice = "`contextrender config` shows all of them"
@@ -143,10 +146,11 @@ def check_settings() -> Iterator[CheckResult]:
 
 
 def check_data_folder() -> Iterator[CheckResult]:
-    """Check that the data folder can be written to, and its free space."""
+    """Check that the data folder can be created or written to, and that it has free space."""
     folder = data_dir()
     advice = "name another with CONTEXTRENDER_DATA"
-    # If the folder does not exist, the first start makes it in the closest folder that does.
+    # The first start creates the folder and its missing parents. So check the nearest folder that
+    # exists.
     existing = next((path for path in (folder, *folder.parents) if path.exists()), Path("/"))
     if not existing.is_dir():
         yield CheckResult("data", f"{existing} is a file", "bad", advice)
@@ -169,8 +173,11 @@ def _check_space(folder: Path) -> CheckResult:
 
 
 def check_models() -> Iterator[CheckResult]:
-    """Check the model's settings, and that the tokenizer and the embedder can be loaded."""
-    if importlib.util.find_spec("jaclang") is None:
+    """Check the tokenizer, the embedder, the model and the keys of providers.
+
+    The tokenizer and a local embedder must load. A model or a remote embedder needs LiteLLM.
+    """
+    if importlib.util.find_spec("jaclang") is None:  # the server is not installed
         return
     settings = current_settings()
     has_local_embedder = settings.embed_model in ("wordllama", "none")
@@ -193,7 +200,7 @@ def check_models() -> Iterator[CheckResult]:
 
 def check_network() -> Iterator[CheckResult]:
     """Check certificates and network proxies, which can prevent connections to providers."""
-    if importlib.util.find_spec("aiohttp") is None:
+    if importlib.util.find_spec("aiohttp") is None:  # the check itself needs this package
         return
     from contextrender_bridge.proxy.surroundings import faults, without_password
 
@@ -226,12 +233,16 @@ def check_service() -> Iterator[CheckResult]:
 
 
 def check_agents() -> Iterator[CheckResult]:
-    """Check which of wrap's agents are installed, and which providers they use."""
+    """Check which of wrap's agents are installed, and whether wrap can redirect them.
+
+    A result names the providers that the agent uses.
+    """
     for name, agent in AGENTS.items():
         program = shutil.which(name)
         if program is None:
             yield CheckResult(name, "not installed", "note", agent.install)
             continue
+        # Redirect a run without starting it. Afterwards `routes` has the providers' addresses.
         routes = ProviderRoutes.example()
         try:
             agent.redirect(RunRequest((), process_environment(), Path.cwd(), Path()), routes)
@@ -252,7 +263,10 @@ def check_plugins() -> Iterator[CheckResult]:
 
 
 def _check_plugin(name: str, host: Host, *, has_plugin: bool) -> CheckResult:
-    """Return a result on the plugin of one agent."""
+    """Return a result on the plugin of one agent, which is called its host.
+
+    The result is bad if the agent is too old for its plugin, or has its hooks switched off.
+    """
     check = f"{name} plugin"
     requirement = f"needs {host.title} {dotted(host.least_version)} or newer"
     version = host.version()
@@ -268,7 +282,10 @@ def _check_plugin(name: str, host: Host, *, has_plugin: bool) -> CheckResult:
 
 
 def _check_loading(check: str, load: Callable[[], str]) -> CheckResult:
-    """Return a result with the message that `load` returns, or with the failure that it raises."""
+    """Call `load`, which loads something and returns a message. Return a result with the message.
+
+    If it raises an error, the result is bad.
+    """
     try:
         return CheckResult(check, load())
     except Exception as failure:
@@ -277,14 +294,17 @@ def _check_loading(check: str, load: Callable[[], str]) -> CheckResult:
 
 
 def _describe_tokenizer() -> str:
-    """Count the tokens of a phrase. Return the encoding's name and the count as text."""
+    """Load the tokenizer and count a phrase with it, to check that this works.
+
+    Return the encoding's name and the count as text.
+    """
     from contextrender_bridge.engine.text.tokens import counter_for
 
     return f"o200k_base ({counter_for(None).text('one two three')} tokens in three words)"
 
 
 def _describe_embedder() -> str:
-    """Embed a word, to check that this works. Return the embedder's name."""
+    """Load the embedder and embed a word, to check that this works. Return its name."""
     from contextrender_bridge.engine.models.embeddings import load_embedder
 
     embedder = load_embedder(current_settings().embed_model)
@@ -294,6 +314,6 @@ def _describe_embedder() -> str:
 
 
 def _line(finding: CheckResult) -> str:
-    """Return a finding as text, with its advice in a second line."""
+    """Return a check's result as text, with its advice, if any, in a second line."""
     message = f"{STATE_LABELS[finding.state]}  {finding.check:<12} {finding.message}"
     return f"{message}\n{'':<19}-> {finding.advice}" if finding.advice else message

@@ -69,10 +69,10 @@ def _print_graph(session: str) -> None:
 
 
 def _run_jac(action: str, words: Sequence[str]) -> int:
-    """Run a command of the installed `jac` on the data folder; return its exit code.
+    """Run the command `enter` or `db` of `jac` on the data folder, and return its exit code.
 
-    `jac` need not be on the PATH. Raise CommandError if a file of Jac has a syntax error, for which
-    `jac enter` would print a traceback.
+    `words` are its arguments. `jac` need not be on the PATH. Raise CommandError if a file of Jac
+    does not exist or has a syntax error, because `jac enter` would print a traceback.
     """
     if action == "enter":
         from contextrender_bridge.runtime.developing import check_source
@@ -81,6 +81,7 @@ def _run_jac(action: str, words: Sequence[str]) -> int:
             if not file.is_file():
                 raise CommandError(f"there is no file {file}.")
             check_source(file)
+    # `jac db` needs to know the app, so name ours unless the user names one.
     asks_for_help = not {"-h", "--help"}.isdisjoint(words)
     if action == "db" and "--app" not in words and not asks_for_help:
         words = [*words, "--app", str(app_dir() / ENTRY)]
@@ -90,7 +91,10 @@ def _run_jac(action: str, words: Sequence[str]) -> int:
 
 @contextmanager
 def _as_user(name: str, folder: Path | None) -> Iterator[None]:
-    """Let Jac use one user's graph while the block runs. Changes are not stored."""
+    """Let Jac use the graph of the user `name` while the block runs. Changes are not stored.
+
+    `folder` is the data folder; None stands for the default one.
+    """
     from contextrender_bridge.server.accounts.users import Accounts
     from contextrender_bridge.server.runtime import Runtime
     from contextrender_bridge.store.opening import check_store_exists
@@ -106,7 +110,11 @@ def _as_user(name: str, folder: Path | None) -> Iterator[None]:
 
 
 def _run_walker(file: Path, name: str | None, values: Sequence[str]) -> None:
-    """Run a file's walker with `values` as its first fields. Raise CommandError if it fails."""
+    """Run a walker of a file from the user's root, with `values` as its first fields.
+
+    `name` is the walker's name, or None if the file has only one. Raise CommandError, which names
+    the failing line, if it fails.
+    """
     from contextrender_bridge.runtime.developing import report_failing_line, spawn_at_root
 
     with report_failing_line(file):
@@ -114,7 +122,7 @@ def _run_walker(file: Path, name: str | None, values: Sequence[str]) -> None:
     walker_fields = [field for field in dataclasses.fields(walker_type) if field.init]
     if len(values) > len(walker_fields):
         raise CommandError(f"{walker_type.__name__} takes at most {len(walker_fields)} values.")
-    # The fields after the last value keep their defaults.
+    # Convert each value to the type of its field. Fields without a value keep their defaults.
     pairs = zip(walker_fields, values, strict=False)
     fields = {field.name: _parse_value(value, field.type) for field, value in pairs}
     with report_failing_line(file):
@@ -126,7 +134,7 @@ def _run_walker(file: Path, name: str | None, values: Sequence[str]) -> None:
 
 
 def _walker_type(file: Path, name: str | None) -> Any:
-    """Return the walker with this name in a file. If `name` is None, return the only walker.
+    """Return the type of the walker with this name in a file; the only walker if `name` is None.
 
     Raise CommandError if there is no file, or no such walker.
     """

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _serve_http(host: str, port: int) -> None:
-    """Serve over HTTP until the process is interrupted. Requests need this user's token."""
+    """Serve over HTTP until the process is interrupted. Requests must have this user's token."""
     import uvicorn
 
     from contextrender_bridge.client import AsyncContextRender

@@ -35,10 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Set or remove a model's price if an option requests it, then print the model's price.
+    """Print a model's price, after setting it with `--set` or removing it with `--unset`.
 
-    Without a model, print all own prices. Return 1 if the model has no price, except after
-    `--unset`. Otherwise return 0.
+    Without a model, print all prices that the user set. Return 1 if the model has no price, except
+    after `--unset`. Otherwise return 0.
     """
     is_change = args.set is not None or args.unset
     if args.model is None:
@@ -58,7 +58,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_price(model: str, price: Price | None, source: str, *, is_change: bool) -> None:
-    """Print a model's price and its source. After a change, print when a service uses it."""
+    """Print a model's price and its source, or that no price is known.
+
+    After a change, also print when a running service uses the new price.
+    """
     if price is None:
         print(f"{model}: no price is known. {_price_hint(model)}")
         return
@@ -73,7 +76,8 @@ def _print_price(model: str, price: Price | None, source: str, *, is_change: boo
 def _set_price(model: str, numbers: str | None) -> None:
     """Write a model's price to the configuration file. If `numbers` is None, remove the price.
 
-    Raise CommandError if the price is invalid, or if another source overrides the file.
+    `numbers` is as in `input=2,output=8`. Raise CommandError if it is invalid, or if another source
+    of settings, such as a variable, overrides the file.
     """
     source = next(setting.source for setting in list_settings() if setting.name == "prices")
     is_from_file = source.startswith("prices in ")
@@ -81,14 +85,15 @@ def _set_price(model: str, numbers: str | None) -> None:
         raise CommandError(
             f"{source} sets the prices and overrides the configuration file. Set the price there."
         )
-    # The setting has entries as in `MODEL:PRICE; MODEL:PRICE`. A model's name may have colons.
+    # The setting is a list such as `MODEL:PRICE; MODEL:PRICE`. Replace the model's entry in it. A
+    # model's name may have colons, so the last colon comes before the price.
     entries = [entry.strip() for entry in current_settings().prices.split(";") if entry.strip()]
     entries = [entry for entry in entries if entry.rpartition(":")[0] != model]
     if numbers is not None:
         entries.append(f"{model}:{numbers}")
     text = "; ".join(entries)
     try:
-        as_prices(text)
+        as_prices(text)  # raises if a price is invalid
     except InvalidSetting as error:
         raise CommandError(f"--set {error}.") from None
     write_setting("prices", text)
@@ -96,7 +101,7 @@ def _set_price(model: str, numbers: str | None) -> None:
 
 
 def _print_prices(*, as_json: bool) -> int:
-    """Print your own prices, and the source of all others."""
+    """Print the prices that the user set, and the source of all others. Return 0."""
     table, prices = price_table(), Prices.of()
     if as_json:
         list_info = {"source": table.source, "date": table.date, "models": len(table.models)}
@@ -112,7 +117,7 @@ def _print_prices(*, as_json: bool) -> int:
 
 
 def _dollars_per_million(price: Price) -> dict[str, float]:
-    """Return the dollars per million tokens of each kind, such as `uncached`."""
+    """Map each kind of tokens, such as `uncached`, to its price in dollars per million tokens."""
     return {kind: MILLION * dollars for kind, dollars in asdict(price).items()}
 
 

@@ -55,7 +55,10 @@ class Restore:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Restore the whole backup, or nothing if that fails, and print its size."""
+        """Restore the whole backup, and print its size. If that fails, restore nothing.
+
+        Raise CommandError if the database of the settings is not empty.
+        """
         from contextrender_bridge.store.backup import is_empty, restore
         from contextrender_bridge.store.opening import open_named
 
@@ -86,9 +89,9 @@ class Collect:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Delete sessions, and print a line for each and their total size.
+        """Delete the sessions beyond the limits, and print a line for each and their total size.
 
-        A server may run meanwhile.
+        With `--dry-run`, only print them. A server may run meanwhile.
         """
         from contextrender_bridge.server.accounts.users import Accounts
         from contextrender_bridge.server.limits.retention import Retention
@@ -131,7 +134,10 @@ class Check:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Print the findings. Return 1 if one of them was not repaired, otherwise 0."""
+        """Check the store and print the findings, after repairing them with `--repair`.
+
+        Return 1 if a finding was not repaired, otherwise 0.
+        """
         findings = _check_store(args.data or data_dir(), repairs=args.repair)
         if args.json:
             print_json({"ok": not findings, "findings": findings})
@@ -143,9 +149,10 @@ class Check:
 
 
 def _check_store(data: Path, *, repairs: bool) -> list[dict[str, Any]]:
-    """Return the findings of a check of all rows, as plain values.
+    """Check all rows of the store, and return the findings as plain values.
 
-    With `repairs`, repair the findings, unless the database's file is damaged.
+    With `repairs`, also repair them, unless the database's file is damaged. `repaired` of a finding
+    is true if this succeeded.
     """
     from contextrender_bridge.runtime.archetypes import read_problem
     from contextrender_bridge.server.runtime import load_app
@@ -155,7 +162,7 @@ def _check_store(data: Path, *, repairs: bool) -> list[dict[str, Any]]:
 
     load_app(app_dir())
     with closing(open_existing(data)) as store:
-        # A repair changes rows that the check reads, so find everything first.
+        # A repair changes rows that the check reads, so finish the check first.
         findings = list(check_store(store, read_problem))
         # A write into a damaged file could damage more of it.
         is_file_intact = not any(finding.kind == DAMAGED_FILE for finding in findings)
@@ -179,9 +186,13 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
 
 
 def _print_findings(findings: Sequence[Mapping[str, Any]]) -> None:
-    """Print a line for each finding, those without a session last, and then the sums."""
+    """Print a line for each finding, and then how many there are of each kind.
+
+    Findings that belong to no session come last.
+    """
 
     def order(finding: Mapping[str, Any]) -> tuple[bool, str, str]:
+        """Return the key to sort a finding by: its user and session, after those with a session."""
         has_no_session = not finding["session"]
         return has_no_session, finding["user"], finding["session"]
 

@@ -31,10 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """List the files, and remove them after a confirmation.
+    """List the files and plugins, and remove the files after a confirmation.
 
-    With an agent's name, remove only the plugin in that agent. Raise CommandError if the service
-    runs, or if there is no terminal to confirm at.
+    With an agent's name, remove only the plugin in that agent. Return 1 if the user does not
+    confirm, otherwise 0. Raise CommandError if the service runs, or if there is no terminal to
+    confirm at.
     """
     if args.host:
         host = find_host(args.host)
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _is_confirmed(*, has_option: bool) -> bool:
-    """Return whether the user confirmed the removal, by the option `--yes` or at the terminal.
+    """Return whether the user confirms the removal: by `--yes` (`has_option`) or at the terminal.
 
     Raise CommandError if the service runs, or if there is no terminal to ask at.
     """
@@ -86,7 +87,7 @@ def installed_plugins() -> list[str]:
 
 
 def remaining_files() -> Iterator[tuple[Path, str]]:
-    """Yield each path of ContextRender that exists, with a description."""
+    """Yield the data folder and the configuration file, if they exist, each with a description."""
     data, config = data_dir(), config_file()
     if data.is_dir():
         size = sum(file.stat().st_size for file in data.rglob("*") if file.is_file()) / 2**20
@@ -96,7 +97,7 @@ def remaining_files() -> Iterator[tuple[Path, str]]:
 
 
 def program_removal() -> str:
-    """Return the command that removes the program, by the way in which it was installed."""
+    """Return the command that removes the program. It depends on the tool that installed it."""
     place = Path(sys.prefix).parts
     if "tools" in place and "uv" in place:
         return "uv tool uninstall contextrender"
@@ -106,7 +107,7 @@ def program_removal() -> str:
 
 
 def _service_url() -> str | None:
-    """Return the address of the data folder's service, or None if it does not run."""
+    """Return the address of the service that uses the data folder, or None if it does not run."""
     try:
         url = stored_credentials(data_dir()).url
     except NoCredentials:

@@ -40,7 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the action and print its result."""
+    """Run the action on the accounts of the data folder, and print its result. Return 0.
+
+    Raise CommandError if the action fails, for example for an unknown user.
+    """
     from contextrender_bridge.server.accounts.users import Accounts
     from contextrender_bridge.server.runtime import Runtime
 
@@ -70,7 +73,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _action(actions: argparse._SubParsersAction, name: str, text: str, *, has_name: bool = True):  # type: ignore[no-untyped-def, type-arg]
-    """Add a subcommand, with a user's name unless `has_name` is false, and return its parser."""
+    """Add an action, such as `add`, and return its parser. `text` is its help.
+
+    It takes a data folder and, unless `has_name` is false, a user's name.
+    """
     parser = actions.add_parser(name, help=text, description=text)
     if has_name:
         parser.add_argument("name", metavar="NAME")
@@ -85,9 +91,10 @@ def _read_line() -> str:
 
 
 def _checked_days(days: int | None) -> int | None:
-    """Return the option `--days`; None stands for the number of days in the settings.
+    """Return the value of `--days` after checking it; None if the option is not given.
 
-    Raise CommandError if the number is too small or too large.
+    None stands for the number of days in the settings. Raise CommandError if the number is too
+    small or too large.
     """
     if days is not None and not 1 <= days <= MAX_DAYS:
         raise CommandError(f"--days must be a number from 1 to {MAX_DAYS}.")

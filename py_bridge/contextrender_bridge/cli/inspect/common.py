@@ -1,4 +1,7 @@
-"""Functions that the commands share: calling the service, options, and tables."""
+"""Functions that the commands share: calling the service, options, and tables.
+
+Long because it has the functions of all these commands.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ EXACT_NAME_ENDPOINTS = frozenset({"delete_session"})
 
 
 class ServiceClient:
-    """A connection to the service, with the token in the settings or this machine's token."""
+    """A connection to the service, which sends the token of the settings or of this machine."""
 
     def __init__(self) -> None:
         """Open a connection. Raise NoCredentials if no service is known."""
@@ -46,14 +49,16 @@ class ServiceClient:
         self._client.close()
 
     def ask(self, endpoint: str, **fields: Any) -> Json:
-        """Return an endpoint's reply. Fields that are None are not sent.
+        """Send a request to an endpoint, and return the reply. Fields that are None are not sent.
 
-        `session` may be the beginning of a session's name, if no other name begins so. Raise a
-        ContextRenderError if the request fails.
+        If there is no session with the name in the field `session`, the only session whose name
+        begins with it is used, except at `EXACT_NAME_ENDPOINTS`. Raise a ContextRenderError if the
+        request fails.
         """
         try:
             return self._client.call(endpoint, fields)
         except NotFound as error:
+            # Try again with the complete name, unless the session is not what is missing.
             is_session_missing = error.message.startswith("no session ")
             if not is_session_missing or endpoint in EXACT_NAME_ENDPOINTS:
                 raise
@@ -67,7 +72,7 @@ class ServiceClient:
     def _complete_name(self, beginning: str) -> str:
         """Return the only session name with this beginning.
 
-        Raise CommandError if there is no such name, or if there may be several.
+        Raise CommandError if there is no such name, or if there are or may be several.
         """
         page = self.ask("list_sessions", query=beginning, limit=200)
         names = [str(view["session"]) for view in page["sessions"]]
@@ -81,9 +86,9 @@ class ServiceClient:
         )
 
     def pages(self, endpoint: str, lists: Sequence[str], **fields: Any) -> Json:
-        """Request all pages of an endpoint's reply, show progress, and return them as one reply.
+        """Request all pages of an endpoint's reply, and return them as one reply, with progress.
 
-        `lists` has the names of the fields whose lists are joined.
+        The lists in the fields that `lists` names are joined. Other fields are from the first page.
         """
         result = page = self.ask(endpoint, **fields)
         with Console(stderr=True).status("") as status:
@@ -97,8 +102,8 @@ class ServiceClient:
     def totals(self, session: str, branch: int | None = None) -> Json:
         """Return the totals of a session's answered calls. `calls` counts the recorded calls.
 
-        A long session needs several equal requests. With each, the service computes more of the
-        totals, until its reply is `complete` (docs/api.md, `savings`).
+        The service computes the totals of a long session step by step. So repeat the same request
+        until the reply is `complete` (docs/api.md, `savings`).
         """
         recorded_totals = self.ask("inspect_session", session=session)["session"]["totals"]
         fields = {"session": session, "branch": branch, "columns": False}
@@ -109,14 +114,20 @@ class ServiceClient:
 
 
 def headline_share(totals: Json) -> str:
-    """Return the share of steps that had every value they used, as the console writes it."""
+    """Return the share of steps that had every value they used, in percent; a dash without steps.
+
+    The console writes it in the same way.
+    """
     if not totals["steps"]:
         return "–"
     return percent(1 - totals["steps_with_misses"] / totals["steps"])
 
 
 def headline(totals: Json) -> str:
-    """Return the share of steps that had every value they used, and whether this is a replay."""
+    """Return sentences on the share of steps that had every value they used.
+
+    If no call of the session was recorded, a sentence says that the share is from a replay.
+    """
     steps, steps_with_misses = totals["steps"], totals["steps_with_misses"]
     if not steps:
         return "No answer used an earlier result."
@@ -128,19 +139,23 @@ def headline(totals: Json) -> str:
 
 
 def old_versions_note(count: int) -> str:
-    """Return a sentence that counts the uses of old versions of files, or "" if there are none."""
+    """Return a sentence, after a space, that counts the uses of old versions of files.
+
+    Return "" if there are none.
+    """
     uses = "1 use was" if count == 1 else f"{count:,} uses were"
     return f" {uses} of an old version of a file." if count else ""
 
 
 def remaining_tokens_note(row: Json) -> str:
-    """Return a note on the tokens that remained when a result was omitted, or "" if not known.
+    """Return a note on the tokens that remained when a result was omitted; "" if not known.
 
-    `row` describes the result in a reply of `explain` or `misses`.
+    The note follows the reason of the omission. `row` describes the result in a reply of `explain`
+    or `misses`.
     """
     if row["remaining_tokens"] is None:
         return ""
-    if row["selected_count"] is None:
+    if row["selected_count"] is None:  # the policy omitted it for a reason of its own
         return f"; {row['remaining_tokens']:,} tokens were kept free for the next calls"
     count = row["selected_count"]
     return (
@@ -158,7 +173,7 @@ def add_session_options(parser: argparse.ArgumentParser) -> None:
 
 
 def print_view(args: argparse.Namespace, view: Json, draw: Callable[[Json], RenderableType]) -> int:
-    """Print a reply as JSON with --json, otherwise as `draw` draws it. Return 0."""
+    """Print a reply: as JSON with --json, otherwise what `draw` makes of it. Return 0."""
     if args.json:
         return print_json(view)
     Console(highlight=False).print(draw(view))
@@ -168,12 +183,13 @@ def print_view(args: argparse.Namespace, view: Json, draw: Callable[[Json], Rend
 def fit_table(
     titles: Sequence[str], rows: Sequence[Sequence[Text]], weights: Sequence[int], width: int
 ) -> Table:
-    """Return a table of at most `width` characters.
+    """Return a table of at most `width` characters, which leaves out columns that do not fit.
 
-    `weights` has the importance of each column. The table has the first column, every column of
-    weight 0, which has texts, and as many number columns as fit, those of larger weight first.
-    Texts that are too long are cut.
+    `weights` has a number for each column. The first column, and every column of weight 0, has
+    texts and is always shown. The other columns have numbers, and as many of them are shown as fit,
+    those with the largest weights first. Long texts are cut, except in the first column.
     """
+    # The width of each column if nothing in it is cut.
     full_widths = [
         COLUMN_GAP + max(cell_len(title), *(row[index].cell_len for row in rows), 0)
         for index, title in enumerate(titles)
@@ -199,13 +215,15 @@ def _fitting_columns(
 ) -> tuple[list[int], int]:
     """Return the indexes of the columns that `fit_table` shows, and the width that remains.
 
-    A text column needs `MIN_TEXT_WIDTH`, or less if its texts are shorter.
+    `full_widths` has the width of each column if no text is cut. A text column may be cut to
+    `MIN_TEXT_WIDTH`.
     """
     later_columns = range(1, len(full_widths))
     text_columns = [index for index in later_columns if not weights[index]]
     number_columns = [index for index in later_columns if weights[index]]
     remaining_width = width - full_widths[0]
     remaining_width -= sum(min(full_widths[index], MIN_TEXT_WIDTH) for index in text_columns)
+    # Add the number columns that fit, the most important first.
     columns = [0, *text_columns]
     for index in sorted(number_columns, key=lambda index: -weights[index]):
         if full_widths[index] <= remaining_width:
@@ -223,7 +241,10 @@ def new_table(*columns: str, text_columns: Container[str] = ()) -> Table:
 
 
 def agent_text(text: str, style: str = "", max_length: int | None = None) -> Text:
-    """Return an agent's text without control characters; markup in it has no effect."""
+    """Return a text that an agent wrote as one line of at most `max_length` characters.
+
+    It is safe to print: control characters are replaced, and markup of `rich` has no effect.
+    """
     return Text(printable(text, max_length), style=style)
 
 

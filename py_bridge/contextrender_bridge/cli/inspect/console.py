@@ -25,7 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Open the page, or print its link. Raise CommandError if there is no such session or turn."""
+    """Open the console in a browser, or print the link, at the page that the options name.
+
+    Raise CommandError if there is no such session or turn.
+    """
     if args.session is None and (args.turn is not None or args.branch is not None):
         raise CommandError("--turn and --branch need a SESSION.", 2)
     with ServiceClient() as service:
@@ -39,9 +42,10 @@ def run(args: argparse.Namespace) -> int:
 def link_suffix(
     service: ServiceClient, session: str | None, turn: int | None, branch: int | None
 ) -> str:
-    """Return the part of the link that names the page, such as `&to=%2Fsession%2Frun-17`.
+    """Return the end of the console's link, which names a page: as `&to=%2Fsession%2Frun-17`.
 
-    Raise CommandError if the session does not have this turn.
+    The page is of a session or of one of its turns. If `session` is None, return "". Raise
+    CommandError if the session does not have this turn.
     """
     if session is None:
         return ""
@@ -60,9 +64,9 @@ def link_suffix(
 
 
 def open_in_browser(link: str) -> bool:
-    """Open a link in a browser and return True.
+    """Open a link in a browser, and return whether this succeeded.
 
-    Return False if this is no terminal, if no window can be opened, or if opening fails.
+    Do not try if standard output is no terminal, or if no window can be opened.
     """
     if not (can_open_windows() and sys.stdout.isatty()):
         return False

@@ -36,7 +36,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def as_dot(view: Json) -> str:
-    """Return the graph in Graphviz' language. An edge's width grows with its number of values."""
+    """Return the graph in Graphviz' language, from a reply of `reuse_graph`.
+
+    Nodes are results, operations that used them, and user or system messages. An edge goes from the
+    source of values to the operation that used them, and is wider for more values.
+    """
     lines = ["digraph reuse {", "  rankdir=LR;", '  node [fontname="sans-serif", fontsize=10];']
     for number, label in _used_results(view):
         lines.append(f"  r{number} [shape=box, style=rounded, label={_quoted(label)}];")
@@ -56,7 +60,10 @@ def as_dot(view: Json) -> str:
 
 
 def _used_results(view: Json) -> Iterator[tuple[int, str]]:
-    """Yield the number and the label of each result that is the source of an edge."""
+    """Yield the number and the label of each result to draw.
+
+    These are the results with an edge whose values come from no user or system message.
+    """
     results = view["results"]
     edges = [edge for edge in view["edges"] if NO_MESSAGE in edge["source_messages"]]
     for number in sorted({edge["result"] for edge in edges}):
@@ -66,17 +73,18 @@ def _used_results(view: Json) -> Iterator[tuple[int, str]]:
 
 
 def _edges_by_source(view: Json) -> Iterator[tuple[str, Json]]:
-    """Yield each edge with the name of the node that it starts at, such as `r3` or `m0`.
+    """Yield the edges to draw, each with the name of the node that it starts at: `r3` or `m0`.
 
-    A value comes from a user or system message if one had it before the result. So an edge is
-    divided into one edge from the result and one from each of these messages. The values that the
-    reply only counts are added to the last of them.
+    An edge of the reply starts at a result. But if a user or system message had a value before the
+    result, the value comes from the message. So each edge of the reply is divided into one from the
+    result and one from each of these messages. The reply lists only some values, and counts the
+    others: they are added to the last of the edges.
     """
     for edge in view["edges"]:
         values_by_message: dict[int, list[str]] = {}
         for value, message in zip(edge["values"], edge["source_messages"], strict=True):
             values_by_message.setdefault(message, []).append(value)
-        *_, last_message = values_by_message
+        *_, last_message = values_by_message  # the last key
         for message, values in values_by_message.items():
             source = f"r{edge['result']}" if message == NO_MESSAGE else f"m{message}"
             count = len(values)
@@ -93,14 +101,14 @@ def _values(edge: Json) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text as a string of Graphviz' language."""
+    """Return a text as a string of Graphviz' language, in quotes."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _only_tool(view: Json, tool: str | None) -> Json:
-    """Return the view with only the edges from one tool's results, and with their other ends.
+    """Return the view without edges from other tools' results, and without nodes they leave alone.
 
-    Raise CommandError if the tool has no result. If `tool` is None, return the view unchanged.
+    If `tool` is None, return the view unchanged. Raise CommandError if the tool has no result.
     """
     if tool is None:
         return view

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a headline, and a row for each miss."""
+    """Print a headline, and a row for each miss of the session."""
     session_fields = {"session": args.session, "branch": args.branch}
     with ServiceClient() as service:
         view = service.pages("misses", ("misses", "turns", "old_versions"), **session_fields)
@@ -41,8 +41,8 @@ def run(args: argparse.Namespace) -> int:
 def draw(view: Json, session: str, totals: Json | None) -> RenderableType:
     """Return a headline, and a table of the results whose used values were not in the prompt.
 
-    If `totals` is None, the headline does not have the share of steps. If the missing values of a
-    result are only names of tools or fields, the result is only counted.
+    `view` is the reply of `misses`. If `totals` is None, the headline does not have the share of
+    steps. Misses of names of tools or fields alone are counted in the headline, not listed.
     """
     misses = [miss for miss in view["misses"] if not miss["names_only"]]
     names_only_count = len(view["misses"]) - len(misses)
@@ -64,10 +64,10 @@ def draw(view: Json, session: str, totals: Json | None) -> RenderableType:
 
 
 def _missing_values(miss: Json) -> str:
-    """Return the first values that were missing, and notes on the miss.
+    """Return the first values that were missing, with notes before and after them.
 
-    The notes are that the agent repeated the tool call, and that user or system messages had said
-    every value before.
+    A note before them says that the agent repeated the tool call. A note after them says that user
+    or system messages had every value before.
     """
     parts = ["called again"] if miss["repeated"] else []
     if miss["values"]:
@@ -75,7 +75,7 @@ def _missing_values(miss: Json) -> str:
         if (hidden_count := len(miss["values"]) - MAX_VALUES) > 0:
             values += f" and {hidden_count} more"
         parts.append(values)
-        # The position of the message that said a value before is negative if there is none.
+        # Each value has the position of a message that had it before, negative if there is none.
         if min(miss["source_messages"]) >= 0:
             parts.append("said by the user")
     return "; ".join(parts)

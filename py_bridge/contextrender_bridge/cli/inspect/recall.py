@@ -30,7 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print each result after a line that names it."""
+    """Print the complete results at the positions, or the results that match the query.
+
+    Before each result, print a line that names it. Raise CommandError unless either positions or a
+    query are given.
+    """
     if bool(args.position) == bool(args.query):
         raise CommandError("give either the positions of results or a --query.", 2)
     fields = {
@@ -57,6 +61,6 @@ def _head(result: Json) -> str:
 
 
 def _printable_text(result: Json) -> str:
-    """Return the complete text of a result, without control characters."""
+    """Return the complete text of a result, with `·` in place of control characters."""
     text = plain_text(result["message"].get("content"))
     return "".join(char if char.isprintable() or char in "\n\t" else "·" for char in text)

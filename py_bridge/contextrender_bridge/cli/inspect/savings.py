@@ -85,7 +85,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table. This machine's price settings apply to a remote service, too."""
+    """Print the table of savings.
+
+    The price settings of this machine, and then the options' prices, are sent to the service, so
+    that they also apply to a remote one.
+    """
     since = as_day(args.since)
     prices = [text for text in (current_settings().prices, *args.price) if text]
     with ServiceClient() as service:
@@ -102,9 +106,10 @@ def group_columns(text: str) -> list[str]:
 
 
 def as_day(text: str) -> str:
-    """Return the day (UTC) that a text names, as in 2026-01-31; an empty text is returned as it is.
+    """Return a day (UTC) such as 2026-01-31 from a text: "today", "yesterday" or a date.
 
-    The text is "today", "yesterday" or a date in ISO format. Raise CommandError for any other text.
+    An empty text, which stands for all days, is returned as it is. Raise CommandError for any other
+    text.
     """
     year, month, day, *_ = time.gmtime()
     today = date(year, month, day)
@@ -120,10 +125,11 @@ def as_day(text: str) -> str:
 
 
 def group_rows(rows: Sequence[Json], by: Sequence[str]) -> dict[str, Json]:
-    """Return the sums of the rows, grouped by the columns `by`. A key has their values.
+    """Group the rows by the columns `by`, and map each group's name to the sums of its rows.
 
-    `calls_without_price` counts the calls whose models have no price. The dollars do not include
-    these calls. `is_estimate` is true if the cost of one of the rows is an estimate.
+    The name has the columns' values, such as `2026-01-31 gpt-5`. `calls_without_price` counts the
+    calls whose models have no price; the dollars do not include them. `is_estimate` is true if the
+    cost of one of the rows is an estimate.
     """
     sums_by_group: dict[str, Json] = {}
     for row in rows:
@@ -141,13 +147,14 @@ def group_rows(rows: Sequence[Json], by: Sequence[str]) -> dict[str, Json]:
 
 
 def draw(view: Json, by: Sequence[str]) -> RenderableType:
-    """Return a table with a row per group and a row for all, and notes on it. Losses are red.
+    """Return a table of the savings with a row per group and a row for all, and notes on it.
 
-    Rows are grouped by the columns `by`, which are some of `GROUPS`.
+    Calls are grouped by the columns `by`, which are some of `GROUPS`. Losses are red.
     """
     if not view["rows"]:
         return Text("no call has been counted yet")
     groups = group_rows(view["rows"], by)
+    # Grouped by no column, all rows are one group.
     (overall,) = group_rows(view["rows"], []).values()
     cells = [_cells(name, total) for name, total in (*groups.items(), ("all", overall))]
     group_title = ", ".join("day (UTC)" if column == "day" else column for column in by)
@@ -173,8 +180,8 @@ def _notes(view: Json, calls_without_price: int) -> str:
 
 def _cells(name: str, total: Json) -> list[Text]:
     """Return a row of the table: a group's name, then a cell for each of `HEADS`."""
-    # `full_capped` counts at most the model's window for each full history, because a longer prompt
-    # could not have been sent.
+    # `full_capped` counts a full history with at most the tokens of the model's window, because a
+    # longer prompt could not have been sent.
     saved_tokens = total["full_capped"] - total["prompt"]
     share = saved_tokens / total["full_capped"] if total["full_capped"] else 0.0
     has_price = total["calls_without_price"] < total["calls"]

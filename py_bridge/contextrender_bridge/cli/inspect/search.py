@@ -47,7 +47,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def find_matches(service: ServiceClient, args: argparse.Namespace) -> Json:
-    """Return at most --limit matches, newest first. `next` is None if there are no more."""
+    """Request pages until there are --limit matches or no more, and return them as one reply.
+
+    The newest match is first. `next` of the reply is None if there are no more matches.
+    """
     result: Json = {"matches": [], "sessions": 0, "events": 0, "next": ""}
     while result["next"] is not None and len(result["matches"]) < args.limit:
         page = service.ask(
@@ -92,7 +95,7 @@ def draw(view: Json) -> RenderableType:
 
 
 def _text(match: Json) -> Text:
-    """Return the first match in a text, with the text around it and the number of other matches."""
+    """Return a part of a text, with the first match in bold, and a note on the other matches."""
     other_count = match["count"] - 1
     more_note = f" (and {other_count} more)" if other_count else ""
     return Text.assemble(
@@ -104,9 +107,10 @@ def _text(match: Json) -> Text:
 
 
 def _part(text: str, style: str = "") -> Text:
-    """Return a part of a line. White space at each end becomes one space.
+    """Return a part of a line, safe to print, in a style.
 
-    The space is added here, because `agent_text` removes white space at the ends.
+    `agent_text` removes white space at the ends. So if there was some, add one space there, because
+    the next part follows.
     """
     start = " " if text[:1].isspace() else ""
     end = " " if text[-1:].isspace() and text.strip() else ""

@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table."""
+    """Print a table of the sessions that match the options."""
     own_prices = current_settings().prices
     prices = [own_prices] if own_prices else []
     filters = {"query": args.search, "since": as_day(args.since), "sort": args.sort}
@@ -94,7 +94,10 @@ def draw(page: Json, search: str) -> RenderableType:
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Return the names. Long names are cut to a unique beginning, which commands also accept."""
+    """Return the names of sessions, with long names cut to a beginning that no other name has.
+
+    Commands accept such a beginning, too.
+    """
     result = []
     for name in names:
         if len(name) <= MAX_NAME_CHARS:
@@ -109,7 +112,7 @@ def short_names(names: Sequence[str]) -> list[str]:
 
 
 def tool_summary(calls_by_tool: Mapping[str, int]) -> str:
-    """Return the tool that a session called most often, and the number of its other tools."""
+    """Return the tool that was called most often and the number of others, such as `bash +3`."""
     if not calls_by_tool:
         return ""
     most_called = max(calls_by_tool, key=lambda name: calls_by_tool[name])
@@ -118,7 +121,10 @@ def tool_summary(calls_by_tool: Mapping[str, int]) -> str:
 
 
 def _saved(totals: Json) -> str:
-    """Return the tokens that a session saved, and their share of the full history's."""
+    """Return the tokens that a session saved, with their share of the full history's tokens.
+
+    It is a dash if no call of the session was recorded.
+    """
     if not totals["calls"]:
         return "–"
     saved_tokens = totals["full"] - totals["prompt"]
@@ -127,7 +133,10 @@ def _saved(totals: Json) -> str:
 
 
 def _cost(totals: Json) -> str:
-    """Return the cost of a session. `~` marks an estimate, made without reported usage."""
+    """Return the cost of a session in dollars; a dash if no price is known.
+
+    `~` marks an estimate, made because the provider did not report the usage of all calls.
+    """
     if totals["cost"] is None:
         return "–"
     mark = "~" if totals["is_estimate"] else ""
@@ -135,7 +144,7 @@ def _cost(totals: Json) -> str:
 
 
 def _age(timestamp: float) -> str:
-    """Return how long ago a time was, in its largest unit, or "now" in the last minute."""
+    """Return how long ago a Unix second was, such as `3 h`; "now" for less than a minute."""
     age = time.time() - timestamp
     for seconds, unit in TIME_UNITS:
         if age >= seconds:

@@ -29,7 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make a link and print it, or list or revoke links and print the valid ones."""
+    """Create a link and print it. With --list or --revoke, print the valid links instead.
+
+    --revoke first revokes one link, or all.
+    """
     with ServiceClient() as service:
         if args.list:
             return print_links(service, args, service.ask("list_links", session=args.session))
@@ -49,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def print_links(service: ServiceClient, args: argparse.Namespace, view: Json) -> int:
-    """Print the links of a session."""
+    """Print the links in a reply of the service, as a table or as JSON. Return 0."""
     links = [{**link, "url": service.url + link["path"]} for link in view["links"]]
     if args.json:
         return print_json({**view, "links": links})

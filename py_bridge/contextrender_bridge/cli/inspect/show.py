@@ -71,7 +71,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show_session(service: ServiceClient, args: argparse.Namespace) -> int:
-    """Print the timeline of the newest turns, as many as fit. With --json, print all turns."""
+    """Print the timeline of the newest turns, as many as fit into the terminal.
+
+    With --json, print all turns.
+    """
     fields = {"session": args.session, "branch": args.branch}
     if args.json:
         return print_json(service.pages("timeline", ("turns",), **fields))
@@ -83,7 +86,11 @@ def _show_session(service: ServiceClient, args: argparse.Namespace) -> int:
 
 
 def _show_call(service: ServiceClient, args: argparse.Namespace) -> int:
-    """Print one call with its answer."""
+    """Print one call: its prompt, what the provider reported, and its answer.
+
+    The table has the last `DEFAULT_MESSAGES` messages if no number is given. JSON has all messages
+    unless a number is given.
+    """
     place = {"session": args.session, "branch": args.branch}
     window_fields: Json = {}
     if args.messages is not None or not args.json:
@@ -100,9 +107,10 @@ def _show_call(service: ServiceClient, args: argparse.Namespace) -> int:
 
 
 def _answer(service: ServiceClient, position: int, place: Json) -> Json | None:
-    """Return the message that answered a call, or None if it is not recorded yet.
+    """Return the message at a position, where a call's answer is; None if not recorded yet.
 
-    The answer's `position` is the number of messages before it.
+    The position is the number of messages in the call's history. `place` has the session and the
+    branch.
     """
     try:
         return service.ask("read_message", characters=ANSWER_CHARS, position=position, **place)
@@ -113,7 +121,8 @@ def _answer(service: ServiceClient, position: int, place: Json) -> Json | None:
 def draw(view: Json, session: str, totals: Json) -> RenderableType:
     """Return the timeline: a headline, a legend of the marks, and a line for each listed result.
 
-    A line has a mark for each of the newest turns, as many as fit.
+    A line has a mark for each of the newest turns, as many as fit. `view` is the reply of
+    `timeline`.
     """
     name_width, turn_columns = _column_widths(view["results"]["tools"])
     turns = view["turns"][-turn_columns:]
@@ -150,9 +159,10 @@ def _column_widths(tools: list[str]) -> tuple[int, int]:
 
 
 def _budget(view: Json) -> str:
-    """Return the session's budget, as a phrase before "tokens".
+    """Return the session's budget as a phrase that "tokens" follows, such as `12.0K`.
 
-    For an automatic budget, it is the budget of the newest call, or "its own" before any call.
+    An automatic budget is written as that of the newest call, such as `now 12.0K`, or as `its own`
+    if there is no call.
     """
     if isinstance(view["budget"], int):
         return short_count(view["budget"])
@@ -160,10 +170,10 @@ def _budget(view: Json) -> str:
 
 
 def _listed_results(results: Json, turns: list[Json]) -> tuple[list[int], int]:
-    """Return the numbers of the results to list, and how many of the others are not listed.
+    """Return the numbers of the results to list, and how many other results are left out.
 
-    Results that came after the last turn are neither listed nor counted. If there are more than
-    `MAX_LINES` results, only those are listed that one of the turns showed, used or missed.
+    If there are more than `MAX_LINES` results, list only the results that one of the turns showed,
+    used or missed. Results that came after the last turn are neither listed nor counted.
     """
     results_of_turns = range(min(turns[-1]["results"], len(results["positions"])))
     if len(results_of_turns) <= MAX_LINES:
@@ -178,7 +188,7 @@ def _listed_results(results: Json, turns: list[Json]) -> tuple[list[int], int]:
 
 
 def _ranges(flat_ranges: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first number and the length of each range, as (3, 2) and (9, 1) of [3, 2, 9, 1]."""
+    """Yield the first number and the length of each range: for [3, 2, 9, 1], (3, 2) and (9, 1)."""
     return zip(flat_ranges[::2], flat_ranges[1::2], strict=True)
 
 
@@ -200,7 +210,10 @@ def _line(results: Json, turns: list[Json], number: int, name_width: int) -> Tex
 
 
 def _mark(turn: Json, number: int) -> str:
-    """Return the mark of a result at a turn: how it was used, or otherwise how it was shown."""
+    """Return the mark of a result at a turn: how it was used or, if it was not, how it was shown.
+
+    A use has priority, because the timeline is to show which results were needed.
+    """
     is_complete = _is_in_ranges(turn["complete"], number)
     is_excerpt = _is_in_ranges(turn["substitutes"], number)
     if number in turn["misses"]:
@@ -214,7 +227,7 @@ def _mark(turn: Json, number: int) -> str:
 
 
 def _is_in_ranges(flat_ranges: list[int], number: int) -> bool:
-    """Return whether a number is in one of the ranges, which have the form that `_ranges` reads."""
+    """Return whether a number is in one of the ranges. [3, 2, 9, 1] has the numbers 3, 4 and 9."""
     # Only the last range that begins at or before the number can contain it.
     index = bisect_right(flat_ranges[::2], number) - 1
     return index >= 0 and number < flat_ranges[2 * index] + flat_ranges[2 * index + 1]

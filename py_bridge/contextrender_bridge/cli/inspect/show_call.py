@@ -19,10 +19,10 @@ ERROR_STATUS = 400
 
 
 def provider_line(turn: Json, price: Json | None) -> str:
-    """Return a line with the usage, cost, times and error that a call's provider reported.
+    """Return a line with the usage, cost, times and error of a call's reply from the provider.
 
-    It is empty if the provider reported nothing. `price` has dollars per token; it is None if the
-    model has no price.
+    It is empty if none of them was reported. `turn` is the call in a reply of `timeline`. `price`
+    has the model's dollars per token; it is None if the model has no price.
     """
     facts: list[str] = []
     if turn["usage"]:
@@ -42,9 +42,10 @@ def provider_line(turn: Json, price: Json | None) -> str:
 
 
 def draw_call(view: Json, session: str, answer: Json | None, provider: str = "") -> RenderableType:
-    """Return a call's budget, its messages with how each was shown, and its answer.
+    """Return a call as it is printed: its tokens, how each message was shown, and its answer.
 
-    `answer` is None if the call has none. `provider` is the line of `provider_line`.
+    `view` is the reply of `get_call`. `answer` is None if the call has none. `provider` is the line
+    that `provider_line` returns.
     """
     call = view["explain"]
     head = Text.assemble(
@@ -59,7 +60,10 @@ def draw_call(view: Json, session: str, answer: Json | None, provider: str = "")
 
 
 def _messages_table(messages: list[Json]) -> Table:
-    """Return a table with a row for each message, and for each gap between two messages."""
+    """Return a table with a row for each message, and for each gap between listed messages.
+
+    A gap is a row that counts the messages that the reply leaves out.
+    """
     table = new_table("#", "turn", "tokens", "", text_columns=("",))
     table.add_column("message", ratio=1)
     next_position = 0
@@ -94,7 +98,7 @@ def _add_message(table: Table, message: Json) -> None:
 
 
 def draw_answer(answer: Json) -> list[RenderableType]:
-    """Return the answer's text and calls."""
+    """Return lines with the answer's position, the beginning of its text, and its calls."""
     lines: list[RenderableType] = [Text(f"\nanswer, message {answer['position']}:", "bold")]
     if answer["text"]:
         lines.append(agent_text(answer["text"]))

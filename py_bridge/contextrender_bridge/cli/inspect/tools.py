@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def draw(view: Json) -> RenderableType:
-    """Return the advice and a table of the tools."""
+    """Return the advice, and a table with a row for each tool, as far as it fits."""
     if not view["tools"]:
         return Text("no tool was called or declared")
     rows = [_row(tool) for tool in view["tools"]]
@@ -54,7 +54,10 @@ def draw(view: Json) -> RenderableType:
 
 
 def _row(tool: Json) -> list[Text]:
-    """Return a row of the table: a cell for each of `HEADS`."""
+    """Return a row of the table: a cell for each of `HEADS`, with a dash for what is not known.
+
+    `declared` is the number of tokens of the tool's declaration.
+    """
     unused = f"{tool['unused_tokens'] / tool['tokens']:.0%}" if tool["tokens"] else "–"
     return [
         agent_text(tool["name"], "bold", 40),

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Replay the runs and print the verdict."""
+    """Replay the runs, and print the verdict and a table with the costs and misses of each case."""
     replay = partial(replay_runs, workers=args.workers, closed_loop=True)
     cases = cases_of(args.policy, args.budget)
     verdict = recommend(read_transcripts(args.files, args.limit), cases, replay)

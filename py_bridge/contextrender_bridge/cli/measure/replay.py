@@ -45,7 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_run_arguments(parser: argparse.ArgumentParser, policies: str, budgets: str) -> None:
-    """Add the options that select runs, policies and budgets."""
+    """Add the options that select runs, policies and budgets.
+
+    `policies` and `budgets` are the defaults, as comma-separated lists.
+    """
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "files",
@@ -67,7 +70,10 @@ def add_run_arguments(parser: argparse.ArgumentParser, policies: str, budgets: s
 
 
 def add_replay_arguments(parser: argparse.ArgumentParser, policies: str, budgets: str) -> None:
-    """Add the options that select runs and cases, and the pairs to compare."""
+    """Add the options that select runs, policies and budgets, and the pairs to compare.
+
+    `policies` and `budgets` are the defaults, as comma-separated lists.
+    """
     add_run_arguments(parser, policies, budgets)
     parser.add_argument(
         "--compare",
@@ -89,7 +95,7 @@ def replay_and_print(args: argparse.Namespace) -> Report:
     """Replay the runs, print the tables, write the figures for --json, and return the report.
 
     --policy and --budget name the cases, and --compare may add others. If agents compacted some of
-    the runs, the report has what these compactions lost.
+    the runs, also measure what these compactions lost.
     """
     requested_cases = cases_of(args.policy, args.budget)
     budgets = list(dict.fromkeys(case.budget for case in requested_cases))
@@ -98,6 +104,7 @@ def replay_and_print(args: argparse.Namespace) -> Report:
     runs = read_transcripts(args.files, args.limit)
     scores = replay_runs(runs, cases, args.workers, closed_loop=args.closed_loop)
 
+    # The verdict: which case to recommend, with the billing rule of the runs' provider.
     bootstrap = Bootstrap(scores)
     billing_rule = pricing_rule_of(run.model for run in runs)
     figures_by_case = [(case, bootstrap.estimates(index)) for index, case in enumerate(cases)]

@@ -70,15 +70,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _default_pairs(policies: str) -> list[list[str]]:
-    """Return each of our own policies paired with the paper's, if --policy names both."""
+    """Return the pairs to compare without --compare: each of our policies with the paper's.
+
+    `policies` is the value of --policy. A pair is left out unless it names both.
+    """
     names = {case.policy for case in cases_of(policies, BUDGETS)}
     return [[name, PAPER_POLICY] for name in OWN_POLICIES if {name, PAPER_POLICY} <= names]
 
 
 def compare_methods(args: argparse.Namespace) -> int:
-    """Measure the contexts that methods make at an agent's compactions, and print a table.
+    """Compare the contexts that several methods make at the agents' compactions. Return 0.
 
-    Below the table, print how much each compaction frees if ContextRender compacts repeatedly.
+    Print a table of the methods, and how much each compaction frees if ContextRender compacts
+    repeatedly. Write the figures to `compactions.json` in the output folder. Raise CommandError if
+    there is nothing to measure.
     """
     out = make_folder(args.out)
     runs = read_transcripts(args.files, args.limit)
@@ -96,7 +101,10 @@ def compare_methods(args: argparse.Namespace) -> int:
 
 
 def make_folder(folder: Path) -> Path:
-    """Create the output folder. Raise CommandError if that fails."""
+    """Create the output folder if it does not exist, and return it.
+
+    Raise CommandError if that fails.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
