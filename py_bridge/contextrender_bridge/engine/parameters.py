@@ -33,10 +33,10 @@ def budget_name(budget: int) -> int | str:
 
 
 def limits_of(budget: int, window: int | None) -> tuple[int, int]:
-    """Return the upper limit of an automatic budget, and the budget of the first call, in tokens.
+    """Return a budget's upper limit and the budget of the first call, both in tokens.
 
-    For a fixed budget, both are that budget. `window` is the model's context window in tokens, None
-    if it is unknown.
+    An automatic budget stays within the model's context window of `window` tokens (None if it is
+    unknown). For a fixed budget, both numbers are the budget.
     """
     if budget != AUTO:
         return budget, budget
@@ -101,10 +101,10 @@ PIN_FIELDS: Final = ("pinned_tools", "pinned_calls")
 
 @dataclass(slots=True, frozen=True)
 class Pins:
-    """The results to pin: those of the `pinned_tools`, and those of the `pinned_calls`.
+    """The names of the results that must be in every prompt.
 
-    `pinned_tools` are patterns of tools' names with the wildcards `*`, `?` and `[...]`.
-    `pinned_calls` are ids of calls.
+    `pinned_tools` are patterns of tools' names with the wildcards `*`, `?` and `[...]`; all results
+    of these tools are pinned. `pinned_calls` are ids of calls whose results are pinned.
     """
 
     pinned_tools: tuple[str, ...] = ()
@@ -129,9 +129,9 @@ class Pins:
         return {field: list(names) for field in PIN_FIELDS if (names := getattr(self, field))}
 
     def updated(self, changes: Mapping[str, Any]) -> Self:
-        """Return a copy with the changed fields. A field that is None or missing stays as it is.
+        """Return a copy with the changed fields. A field that is None or missing does not change.
 
-        Raise InvalidRequest as `of` does.
+        Raise InvalidRequest if a field is invalid, as `of` does.
         """
         names_by_field = {field: getattr(self, field) for field in PIN_FIELDS}
         for field in PIN_FIELDS:

@@ -48,10 +48,10 @@ _embedders_lock = threading.Lock()
 
 
 def embed_once(embedder: Embedder, texts: Sequence[str]) -> tuple[Vectors, bool]:
-    """Return an embedder's vectors, and whether this request has to count the embedded tokens.
+    """Return the vectors of texts, and whether the caller must count the embedded tokens.
 
     If several requests ask a provider for the same texts at once, they share one answer, and only
-    the first of them counts the tokens.
+    the first of them must count the tokens.
     """
     if isinstance(embedder, LiteLLMEmbedder):
         return embedder.embed_once(texts)
@@ -101,12 +101,13 @@ class WordLlamaEmbedder:
     """An embedder whose vector of a text is the mean of its token vectors, scaled to unit length.
 
     It needs no network and no model call, loads its weights at the first `embed`, and is
-    thread-safe. Each text is embedded by itself, so its vector has the same bits in any batch.
+    thread-safe. Each text is embedded by itself, so its vector does not depend on other texts.
     """
 
     name: Final = "wordllama"
 
     def __init__(self) -> None:
+        """Set up an embedder whose weights are not loaded yet."""
         self._lock = threading.Lock()
         self._model: Any = None
 
@@ -126,6 +127,7 @@ class WordLlamaEmbedder:
         return rows
 
     def _loaded(self) -> Any:
+        """Return the model. Load it if no thread has loaded it yet."""
         with self._lock:
             if self._model is None:
                 self._model = _load()
@@ -148,7 +150,10 @@ def _sum(table: Vectors, ids: np.ndarray[Any, np.dtype[np.int64]]) -> Vectors:
 
 
 def _load() -> Any:
-    """Load WordLlama's token vectors from its wheel, without a download."""
+    """Load WordLlama's token vectors from its wheel, without a download.
+
+    Raise ImportError if wordllama is not installed.
+    """
     # A pool of threads gains nothing for single texts, and makes them wait on a busy machine.
     set_for_library("TOKENIZERS_PARALLELISM", "false")
     spec = importlib.util.find_spec("wordllama")

@@ -26,6 +26,7 @@ class CircuitBreaker:
     """
 
     def __init__(self, cooldown: float = 30.0, clock: Callable[[], float] = time.monotonic) -> None:
+        """Start as after a success, so that calls are allowed."""
         self._cooldown = cooldown
         self._clock = clock
         self._lock = threading.Lock()
@@ -44,7 +45,11 @@ class CircuitBreaker:
             return self._retry_at is not None
 
     def allow(self) -> bool:
-        """Return whether a call may be made now. If it is a trial, refuse all others meanwhile."""
+        """Return whether a call may be made now.
+
+        The first call after the cool-down is a trial. Refuse other calls for another cool-down, or
+        until the trial succeeds.
+        """
         with self._lock:
             if self._retry_at is None:
                 return True
@@ -85,9 +90,9 @@ class LiteLLMEmbedder:
     """An embedder that calls a provider in batches, each text cut to the model's input limit.
 
     A request takes at most `timeout` seconds. After a transient failure it is retried up to
-    `retries` times. The pauses before retries grow, from `pause` seconds on. No retry starts after
-    `deadline` seconds. After a failed call, the breaker refuses calls for its cool-down. The
-    embedder is thread-safe.
+    `retries` times. The first pause before a retry has `pause` seconds, each later pause twice as
+    many. No retry starts after `deadline` seconds. After a failed call, the breaker refuses calls
+    for its cool-down. The embedder is thread-safe.
     """
 
     def __init__(
@@ -115,7 +120,7 @@ class LiteLLMEmbedder:
         return self._breaker.is_open
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return unit rows, shape (n, d). A blank text or one the provider refuses has a zero row.
+        """Return unit rows, shape (n, d). A blank text and a refused text have a row of zeros.
 
         The dimension d is 0 until the provider has embedded a text. Raise EmbeddingUnavailable if
         the provider fails, or failed a moment ago.
@@ -123,10 +128,11 @@ class LiteLLMEmbedder:
         return self.embed_once(texts)[0]
 
     def embed_once(self, texts: Sequence[str]) -> tuple[Vectors, bool]:
-        """Return the rows of `embed`, and whether this request has to count the embedded tokens.
+        """Return the rows of `embed`, and whether the caller must count the embedded tokens.
 
-        If several requests wait for the same answer, only the first of them counts the tokens.
+        If several requests wait for the same answer, only the first of them must count the tokens.
         """
+        # Blank texts are not sent to the provider.
         text_of_row = {row: text for row, text in enumerate(texts) if text.strip()}
         if not text_of_row:
             return np.zeros((len(texts), self._dimension), dtype=np.float32), True
@@ -134,7 +140,7 @@ class LiteLLMEmbedder:
         vectors, counts_tokens = answer_of(
             key,
             lambda: (self._embed_with_breaker(list(text_of_row.values())), True),
-            is_quick=self._breaker.refuses,  # the call is refused at once
+            is_quick=self._breaker.refuses,  # then the call fails without waiting
             without_usage=_without_usage,
         )
         self._dimension = vectors.shape[1]
@@ -155,7 +161,10 @@ class LiteLLMEmbedder:
         return vectors
 
     def _embed_all(self, texts: list[str]) -> Vectors:
-        """Return the vectors of the texts with one request per batch; zero for a refused text."""
+        """Return the vectors of the texts, with one request per batch.
+
+        A text that the provider refuses has a vector of zeros.
+        """
         stop_time = time.monotonic() + self._deadline
         rows: list[Vectors | None] = []  # None for a refused text
         for batch in self._batches(texts):
@@ -206,7 +215,11 @@ class LiteLLMEmbedder:
         return rows
 
     def _request(self, batch: list[str], stop_time: float) -> list[Vectors]:
-        """Return the vectors of a batch. Retry after transient failures."""
+        """Return the vectors of a batch from the provider. Retry after transient failures.
+
+        Raise BadRequestError if the provider refuses the texts, and EmbeddingUnavailable after any
+        other failure.
+        """
         for attempt in range(self._retries + 1):
             try:
                 with span("provider embedding", gen_ai__request__model=self.name):
@@ -249,9 +262,9 @@ class LiteLLMEmbedder:
 
 
 def _without_usage(answer: Answer) -> Answer:
-    """Return the answer to `embed_once` for a request that shares it with an earlier request.
+    """Return an answer of `embed_once` for a request that is not the first to take the answer.
 
-    It says that this request does not count the tokens.
+    In it, the second value is false, so the request does not count the tokens again.
     """
     if answer.failure is not None:
         return answer

@@ -29,7 +29,7 @@ _import_lock = threading.Lock()
 
 
 def litellm() -> Any:
-    """Return the litellm module, with its bundled price map and without its log output.
+    """Import and return the litellm module, configured by `_load`.
 
     Raise ImportError if LiteLLM is not installed.
     """
@@ -39,7 +39,7 @@ def litellm() -> Any:
 
 @cache
 def _load() -> Any:
-    """Import and configure litellm once."""
+    """Import litellm once. Switch off its retries and its log output."""
     module: Any = importlib.import_module("litellm")
     # Our callers retry. LiteLLM's embedding replaces max_retries=0 by this default (its #7003).
     module.DEFAULT_MAX_RETRIES = 0
@@ -91,9 +91,9 @@ class Answer:
     takers: list[object] = field(default_factory=list, compare=False, repr=False)
 
     def is_paid_by(self, request: object) -> bool:
-        """Record that a request takes the answer. Return whether it is the first one to do so.
+        """Record that a request takes the answer. Return whether it must count the tokens.
 
-        Only the first request counts the answer's tokens, also if it takes the answer again.
+        Only the first request that takes the answer counts them, also if it takes it again.
         """
         self.takers.append(request)
         return self.takers[0] is request
@@ -128,7 +128,10 @@ class PendingProviderCall(BaseException):
 
 @dataclass(eq=False)
 class ProviderAnswers:
-    """Providers' answers for one request. `take` sets `has_taken`, and the runner resets it."""
+    """Providers' answers for one request.
+
+    `has_taken` is true if the request has taken an answer since its runner last set it to false.
+    """
 
     has_taken: bool = False
     _by_key: dict[Hashable, Answer] = field(default_factory=dict, init=False)
@@ -154,14 +157,15 @@ def answer_of[T](
     is_quick: bool = False,
     without_usage: Callable[[Answer], Answer] = lambda answer: answer,
 ) -> T:
-    """Return the answer of a provider that `ask` calls, or raise its failure.
+    """Return a provider's answer, or raise the provider's failure.
 
-    If the request's `ANSWERS` lack the answer, raise PendingProviderCall, unless `is_quick` says
-    that `ask` does not wait. Several requests may share one answer, and only the first of them
-    counts its tokens. `without_usage` returns the answer for the others.
+    `ask` calls the provider. If the request's `ANSWERS` do not have the answer yet, raise
+    PendingProviderCall, so that no thread waits for the provider here. With `is_quick`, call `ask`
+    instead, because it does not wait. Several requests may share one answer. Only the first of them
+    counts its tokens; the others get what `without_usage` returns.
     """
     answers = ANSWERS.get()
-    if answers is None:
+    if answers is None:  # not in a request of a server
         return ask()
     if (answer := answers.take(key)) is not None:
         if not answer.is_paid_by(answers):
@@ -194,7 +198,8 @@ class SummaryReply:
 def summarise_result(model: str, content: str, question: str, limit: int) -> SummaryReply:
     """Return a summary of a result's `content` that helps to answer `question`.
 
-    It has at most `limit` tokens as `model` counts them.
+    The summary has at most `limit` tokens, as `model` counts them. If the model fails, the reply
+    has the reason instead of a text.
     """
     key = ("compaction", model, content, question, limit)
     return answer_of(
@@ -210,7 +215,10 @@ def _without_usage(answer: Answer) -> Answer:
 
 
 def _summarise(model: str, content: str, question: str, limit: int) -> SummaryReply:
-    """Return the summary that the model of `result_summary` writes, or its failure."""
+    """Call the model and return its summary, or the reason why there is none.
+
+    In both cases the reply has the usage of the model calls.
+    """
     compact_result = result_writer().compact_result
     usages = [NOTHING_USED]
     try:

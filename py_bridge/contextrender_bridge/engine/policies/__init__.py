@@ -27,9 +27,9 @@ from contextrender_bridge.engine.policies.contextrender_cache_aware import conte
 def contextrender(view: PolicyInput) -> Selection:
     """Select results by the method's rules (docs/method.md, Selection and Oversized results).
 
-    Complete results are selected greedily by their usefulness less their redundancy. Oversized
-    results are selected as substitutes. The selection has only the limits of substitutes, because
-    their texts are written later.
+    Select complete results greedily, by their usefulness less their redundancy. A result that
+    exceeds the budget (oversized) is selected as a substitute. The returned selection has only the
+    size limits of substitutes, because their texts are written later.
     """
     parameters = view.parameters
     uses_vectors = parameters.weight_relevance or parameters.redundancy_penalty
@@ -39,7 +39,8 @@ def contextrender(view: PolicyInput) -> Selection:
     call_tokens = np.array(view.history.results.call_tokens, dtype=np.int64)
     budget = view.budget_for_results
 
-    # Oversized results of the last turn compete with complete results, at the cost of a substitute.
+    # Select complete results. Oversized results of the last turn are candidates, too, at the cost
+    # of a substitute.
     limit, is_oversized = view.substitute_limit, view.oversized
     may_be_substituted = view.eligible & is_oversized & (limit > 0)
     may_be_complete = view.eligible & ~is_oversized
@@ -51,7 +52,7 @@ def contextrender(view: PolicyInput) -> Selection:
     complete = [result for result in greedy.selected if not is_oversized[result]]
     substituted = [result for result in greedy.selected if is_oversized[result]]
 
-    # Older oversized results get substitutes from the remaining tokens, the most useful first.
+    # Then select older oversized results with the remaining tokens, the most useful first.
     remaining_tokens = budget - greedy.tokens
     older = np.flatnonzero(may_be_substituted & (view.ages > 1)).tolist()
     for result in sorted(older, key=lambda r: (-usefulness[r], r)):
@@ -72,7 +73,10 @@ def contextrender(view: PolicyInput) -> Selection:
 def with_weights(
     *, recency: float = 0, reuse: float = 0, relevance: float = 0
 ) -> Callable[[PolicyInput], Selection]:
-    """Return an ablation: the method's policy with these weights instead of the parameters'."""
+    """Return a variant of the method's policy that ignores the parameters' weights.
+
+    It has these weights instead. Evaluations compare it with the method's policy.
+    """
 
     def select(view: PolicyInput) -> Selection:
         """Return the selection that the method's policy makes with these weights."""
@@ -91,10 +95,10 @@ def with_weights(
 class Policy:
     """A way to select what a prompt shows.
 
-    `choose` makes the selection. If `tracks_tokens` is true, the policy ranks results by tracked
-    tokens: it reads every text of a history, and selects pinned results itself. If `is_cache_aware`
-    is true, the policy continues the previous prompt, and sets the budget of each call below an
-    upper limit.
+    `choose` returns the selection. If `tracks_tokens` is true, the policy ranks results by tracked
+    tokens. It then reads every text of a history, and selects pinned results itself. If
+    `is_cache_aware` is true, the policy continues the previous prompt, and adjusts the budget of
+    each call within an upper limit.
     """
 
     choose: Callable[[PolicyInput], Selection]
@@ -103,7 +107,7 @@ class Policy:
 
     @property
     def reads_reuse(self) -> bool:
-        """True if the policy can only render a history whose reuse is traced."""
+        """True if the policy reads the reuse of results, so that reuse must be traced before."""
         return not self.is_cache_aware
 
 
@@ -141,7 +145,8 @@ def policy_named(name: str) -> Policy:
 def selection_for(view: PolicyInput, policy: Policy, agent_defaults: bool = False) -> Selection:
     """Return the policy's selection, or every result if the full history is within the budget.
 
-    Add pinned results that the selection lacks and, with `agent_defaults`, the newest results.
+    If the selection lacks pinned results, or the newest results with `agent_defaults`, select these
+    first, and then the policy's results that still fit.
     """
     # A cache-aware policy decides by itself whether everything is shown.
     if policy is FULL or (view.fits and not policy.is_cache_aware):

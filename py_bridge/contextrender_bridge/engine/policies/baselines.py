@@ -28,8 +28,8 @@ RECENT_SHARE = 0.6
 def semantic_retrieval(view: PolicyInput) -> Selection:
     """Select complete results of the latest turns, newest first, up to a share of the budget.
 
-    Then select other results by their cosines to the latest user and assistant messages. Of equal
-    cosines, the newer result comes first. Results that do not fit are skipped.
+    Then select other results, those most similar to the latest user and assistant messages first
+    (by cosine). Of equal cosines, the newer result comes first. Skip results that do not fit.
     """
     cosines = view.relevance_of(task_share=0.0)  # the query is the latest messages alone
     budget = view.budget_for_results
@@ -46,9 +46,9 @@ def semantic_retrieval(view: PolicyInput) -> Selection:
 def _add_fitting(
     view: PolicyInput, selected: list[int], order: Sequence[int], limit: float
 ) -> list[int]:
-    """Add results to the selected ones in `order`, and skip those that do not fit.
+    """Return the selected results and further results, added in `order` if they fit.
 
-    Together, the returned results have at most `limit` tokens, unless `selected` has more.
+    All returned results together have at most `limit` tokens, unless `selected` has more already.
     """
     available = view.eligible.copy()
     available[selected] = False

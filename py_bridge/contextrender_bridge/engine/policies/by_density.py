@@ -19,7 +19,7 @@ def reuse_density(view: PolicyInput) -> Selection:
     """Select the newest turn's results, then pinned results, then other results complete.
 
     The other results are selected in the order of their result scores ("Result score" in
-    docs/policies.md). Excerpts of the newest results may have all tokens that are left.
+    docs/policies.md). Only newest and pinned results may be shown as excerpts.
     """
     context = next_call(view)
     builder, scores = SelectionBuilder(context, select_text(context)), scores_of(context)
@@ -46,10 +46,10 @@ IN_PART = "only the parts with values that are visible nowhere else"
 
 
 def selection_of(builder: SelectionBuilder, scores: Scores) -> Selection:
-    """Return what the builder has selected for the next call.
+    """Return the builder's selection, with scores and reasons that explain it.
 
-    These policies do not embed, so the scores have no relevance. The result score is also shown as
-    the usefulness.
+    These policies embed no texts, so the score table has no relevance. Its usefulness is the result
+    score.
     """
     texts = builder.excerpts()
     return Selection(

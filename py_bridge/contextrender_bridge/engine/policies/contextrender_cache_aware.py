@@ -33,10 +33,10 @@ COMPLETE_ONCE: Final = "complete in this call, an excerpt from the next one on"
 
 
 def contextrender_cache_aware(view: PolicyInput) -> Selection:
-    """Return the last answered call's selection with the new results, within the call's budget.
+    """Append the new results to the last answered call's selection, within the call's budget.
 
-    If they exceed the budget, rebuild the prompt. As long as all messages fit, select all results.
-    If no earlier call was answered, assume that earlier prompts omitted nothing.
+    If the results exceed the budget, rebuild the prompt. As long as all messages fit, select all
+    results. If no earlier call was answered, assume that earlier prompts omitted nothing.
     """
     previous = select_answered_calls(view) if view.select_answered else view.previous
     selection = step(next_call(view), previous or NOTHING_SHOWN)
@@ -46,14 +46,15 @@ def contextrender_cache_aware(view: PolicyInput) -> Selection:
 
 
 def step(context: CallContext, previous: Selection) -> Selection:
-    """Return a call's selection, which continues the `previous` call's.
+    """Return a call's selection, which continues the `previous` call's selection.
 
-    It is within the call's own budget. If the budget is automatic, the newest results may exceed it
-    in this call alone.
+    Adjust the budget first, and select within it. If the budget is automatic, this call alone may
+    exceed it in order to show more of the newest results.
     """
     budget, follows_miss = adjust_budget(context, previous)
     selection = _select_within_budget(context.with_budget(int(budget)), previous.as_continued())
     selection = replace(selection, budget=budget, follows_miss=follows_miss)
+    # A fixed budget is both the start and the upper limit.
     is_automatic = 0 < context.view.start_budget < context.view.budget
     return show_newest(context, selection) if is_automatic else selection
 
@@ -61,9 +62,9 @@ def step(context: CallContext, previous: Selection) -> Selection:
 def select_answered_calls(view: PolicyInput) -> Selection | None:
     """Return the last answered call's selection, or None if no call was answered.
 
-    Select the calls that were answered since the `previous` selection, one after the other, because
-    each continues the prompt of the one before. An assistant message answers the call that had all
-    messages before it.
+    `view.previous` may be the selection of an earlier call. Then select the calls that were
+    answered after it, one after the other, because each continues the prompt of the call before. An
+    assistant message answers the call that had all messages before it.
     """
     selection, track = view.previous, tracker(view)
     after_previous_answer = selection.messages + 1 if selection else 0
@@ -80,7 +81,7 @@ def _select_within_budget(context: CallContext, previous: Selection) -> Selectio
     previous prompt if possible, or else rebuild the prompt.
     """
     if not previous.is_over and context.fits:
-        return Selection(context.message_count)  # which stands for all results
+        return Selection(context.message_count)  # with `is_over` false, this means all results
     is_full_rebuild_due = context.turn % REBUILD_EVERY == 0 or _is_expired(context, previous)
     if not is_full_rebuild_due and (builder := append_step(context, previous)):
         return _selection(builder, builder.excerpts(), previous.rebuilt, previous.breakpoints)
@@ -91,9 +92,9 @@ def _select_within_budget(context: CallContext, previous: Selection) -> Selectio
 
 
 def _is_expired(context: CallContext, previous: Selection) -> bool:
-    """Return whether the previous prompt is older than `cache_ttl_minutes`.
+    """Return whether the previous prompt is so old that the provider's cache has dropped it.
 
-    Then no provider's cache still has it.
+    The limit is the parameter `cache_ttl_minutes`; 0 means that prompts do not expire.
     """
     minutes = context.view.parameters.cache_ttl_minutes
     if not minutes or not previous.is_over:
@@ -104,7 +105,8 @@ def _is_expired(context: CallContext, previous: Selection) -> bool:
 def _rebuild(context: CallContext, previous: Selection, *, may_keep_start: bool) -> PartialRebuild:
     """Return a partial rebuild if one is good enough, otherwise a full rebuild.
 
-    Without `may_keep_start`, the beginning of the prompt may not stay, so the rebuild is full.
+    Without `may_keep_start`, always return a full rebuild. A partial rebuild is also impossible if
+    the texts at the beginning of the prompt change.
     """
     scores, share = scores_of(context), context.view.parameters.rebuild_share
     text = select_text(context, previous.text)
@@ -123,7 +125,7 @@ def _selection(
     rebuilt: int,
     breakpoints: tuple[int, ...],
 ) -> Selection:
-    """Return what the builder has selected, for a prompt that does not have the full history.
+    """Return the builder's selection, for a prompt that does not have the full history.
 
     `rebuilt` is the number of messages when the prompt was last rebuilt. `breakpoints` were chosen
     at that time.
@@ -142,7 +144,7 @@ def _selection(
 
 
 def _reasons(view: PolicyInput, selection: Selection) -> dict[int, str]:
-    """Return why each result is shown as it is, by its number."""
+    """Map each result's number to the reason why it is complete, an excerpt or omitted."""
     history, messages_at_rebuild = view.history, selection.rebuilt
     is_rebuilt_now = messages_at_rebuild == selection.messages
     turn = history.turn if is_rebuilt_now else history.turns[messages_at_rebuild]
@@ -171,16 +173,18 @@ def breakpoints_of(
 ) -> tuple[int, ...]:
     """Return the positions of the messages after which a provider may cache the prompt.
 
-    After a full rebuild, these are at about the quarters of the prompt. `cut` is the message up to
-    which the prompt is the same as before, or NO_CUT. The end of the prompt is not among them.
+    After a full rebuild (`cut` is NO_CUT), return the messages at about the quarters of the prompt.
+    After a partial rebuild, the prompt is the same as before up to the message `cut`. Then return
+    the last of the `previous` breakpoints in this part, and the last quarters after it. The end of
+    the prompt is never among them.
     """
     end_tokens = np.cumsum(_prompt_sizes(builder, excerpts))
     quarter_tokens = [share * end_tokens[-1] for share in QUARTERS]
     quarters: list[int] = np.searchsorted(end_tokens, quarter_tokens).tolist()
     if cut == NO_CUT:
         return tuple(sorted({*quarters}))
-    # A provider has cached the part that stays the same only up to an earlier breakpoint, so keep
-    # the last one. Two quarters after it may be breakpoints, too.
+    # The provider has cached the part that stays the same only up to an earlier breakpoint, so keep
+    # the last earlier breakpoint. Two quarters after it become breakpoints, too.
     kept_breakpoint = max((position for position in previous if position <= cut), default=cut)
     later_quarters = [position for position in quarters if position > kept_breakpoint]
     last_quarters = later_quarters[-(MAX_BREAKPOINTS - 1) :]

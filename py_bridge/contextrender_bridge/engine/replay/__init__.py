@@ -8,10 +8,10 @@ _PAUSE: ContextVar[Callable[[], None] | None] = ContextVar("pause", default=None
 
 
 def let_requests_run() -> None:
-    """Pause a long computation. Each of its small steps calls this.
+    """Pause a long computation, so that other requests run. Each small step of it calls this.
 
-    The caller sets the function that waits with `pausing`; without one, there is no pause. Hold no
-    lock that other requests wait for.
+    The function that waits was set by `pausing`. If none was set, there is no pause. A caller may
+    hold no lock that other requests wait for.
     """
     if (wait := _PAUSE.get()) is not None:
         wait()
@@ -19,7 +19,7 @@ def let_requests_run() -> None:
 
 @contextmanager
 def pausing(wait: Callable[[], None]) -> Iterator[None]:
-    """Call `wait` at every `let_requests_run` of the block."""
+    """Let every `let_requests_run` within the block call `wait`."""
     token = _PAUSE.set(wait)
     try:
         yield

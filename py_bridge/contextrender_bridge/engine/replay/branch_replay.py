@@ -46,7 +46,7 @@ from contextrender_bridge.engine.text.values import extract_values
 
 MAX_EARLIER_HISTORIES: Final = 3
 SEARCHED_CALLS: Final = 3
-"""The number of last calls among which the call is searched that the next call continues."""
+"""To find the call that another call continues, this number of calls before it is searched."""
 ROW_BYTES: Final = 1_500
 """An estimate of the memory of a stored event's fields and vector.
 
@@ -64,8 +64,8 @@ class CallPosition(NamedTuple):
 class BranchReplay:
     """One branch's stored events and its model calls, from which past prompts are recomputed.
 
-    Only a thread that holds `lock` may use it. A call is followed by its answer, an assistant
-    message. A call without an answer is followed by a user message, or by no message yet.
+    Only a thread that holds `lock` may use it. The message after a call's messages is its answer,
+    an assistant message. If the call has no answer, it is a user message, or there is none yet.
     """
 
     def __init__(self, embedder: Embedder, counter: TokenCounter) -> None:
@@ -129,14 +129,15 @@ class BranchReplay:
     def extend(
         self, event_rows: Iterable[Fields], first: int, stored_uses: StoredUses | None = None
     ) -> None:
-        """Append events, given as their stored fields, from event number `first` on.
+        """Append events, given as their stored fields. The first of them has the number `first`.
 
-        Events that the replay has already are skipped. The uses of results are read from
-        `stored_uses`. If that is None, they are traced again.
+        Skip the events that the replay has already. The uses of results are read from
+        `stored_uses`. If it is None, they are traced again from the texts.
         """
         new_rows = list(event_rows)[self.full_history.events - first :]
         if not new_rows:
             return
+        # A message has one row for each of its events.
         for position, message_rows in groupby(new_rows, key=lambda fields: fields["position"]):
             self._rows.append(list(message_rows))
             if self._rows[-1][0].get("role") == "assistant":
@@ -182,9 +183,9 @@ class BranchReplay:
         )
 
     def shown_at(self, messages: int) -> tuple[set[int], set[int]]:
-        """Return the results that a call showed complete, and those that it showed in part.
+        """Return two sets: the results that a call's prompt showed complete, and in part.
 
-        The call had `messages` messages, and is recorded.
+        The call had `messages` messages, and must be recorded.
         """
         trail = self.chain.trail(self.ids[messages])
         assert trail is not None
@@ -203,12 +204,12 @@ class BranchReplay:
         before: Mapping[UUID, UUID],
         miss_edges: Mapping[UUID, Sequence[ShownEvent]],
     ) -> None:
-        """Add recorded calls, or replace them. Each mapping is by the calls' ids.
+        """Add recorded calls, or replace them. The keys of all mappings are ids of calls.
 
-        `positions` are in the order of the events. `edges` store a call's selection, maybe relative
-        to the call `before` it. `miss_edges` lead to the results that a call's answer used and its
-        prompt did not show. A call of the parent, which later calls are relative to, has edges and
-        no record.
+        `positions` are in the order of the events. `edges` store each call's selection, maybe as
+        changes since another call, whose id is in `before`. `miss_edges` lead to the results that
+        a call's answer used although its prompt did not show them. Calls of the parent branch have
+        edges, because later calls store changes since them, but no records.
         """
         self.call_positions |= positions
         self.chain.update(edges, before)
@@ -229,7 +230,8 @@ class BranchReplay:
                 )
 
     def display_histories(self, results: Iterable[int]) -> dict[int, DisplayHistory]:
-        """Return how the calls changed the display of each of these results, by result."""
+        """Map each of these results to the history of how the calls displayed it."""
+        # Collect the changes of all calls, by event, if calls were added since the last time.
         if self._changes is None:
             self._changes = {}
             for call in self.call_positions.keys() & self.chain.calls.keys():
@@ -246,11 +248,12 @@ class BranchReplay:
     def previous_selection(self, messages: int, policy: str) -> Selection | None:
         """Return the selection that the call with `messages` messages continues, or None.
 
-        It is that of the last answered call before it, if that has the policy. Only the
-        `SEARCHED_CALLS` calls before it are searched.
+        It is the selection of the last recorded call with an answer among the `SEARCHED_CALLS`
+        calls before. If that call has another policy than `policy`, return None.
         """
         roles = self.full_history.roles
-        # A call is followed by its answer, or by a user message.
+        # The positions after the messages of earlier calls, the latest first: a call is followed by
+        # its answer, or by a user message.
         after_calls = (p for p in range(messages - 1, 0, -1) if roles[p] in ("assistant", "user"))
         for position in islice(after_calls, SEARCHED_CALLS):
             is_answered = roles[position] == "assistant"
@@ -267,7 +270,10 @@ class BranchReplay:
         return arguments_of(self.full_history.messages[message] or {}, call)
 
     def settings_by_turn(self, default: RenderSettings) -> SettingsByTurn:
-        """Return the settings of every call. A call before the first recorded one has `default`."""
+        """Return the settings of every call.
+
+        Calls before the first recorded call have the settings `default`.
+        """
         records = ((turn, self.record_at(turn)) for turn in range(1, self.next_turn + 1))
         return SettingsByTurn.of(
             ((turn, record.settings) for turn, record in records if record), default
@@ -282,7 +288,10 @@ class BranchReplay:
         ]
 
     def calls_without_reply(self) -> list[int]:
-        """Return those of `calls_without_usage` of which no reply of the provider is known."""
+        """Return the calls of `calls_without_usage` for which also no reply was reported.
+
+        Each call is given by the first event number of its answer.
+        """
         return [
             self.full_history.first_events[message]
             for message in self.answer_positions
@@ -301,9 +310,9 @@ class BranchReplay:
         return () if message is None else uses_of(self.full_history, message)
 
     def old_versions_at(self, turn: int) -> dict[int, int]:
-        """Return the results of which a turn's answer used an old version of the file.
+        """Map each result of which a turn's answer used an old version to the turn of the edit.
 
-        The values are the turns of the first edit after the result.
+        This is the first edit of the result's file after the result.
         """
         message = self.answer_to(turn)
         if message is None:
@@ -330,8 +339,8 @@ class BranchReplay:
     def message_with(self, value: str, operation: int) -> int:
         """Return the first user or system message before an operation that contains a value.
 
-        Return -1 if there is none. If there is one, the operation may have the value from it, and
-        not from a result. `operation` is an event number.
+        Return -1 if there is no such message. If there is one, the agent may have taken the value
+        from the message, and not from a result. `operation` is an event number.
         """
         # Read the messages that were added since the last call of this method.
         for message in range(self._read_messages, len(self.full_history)):
@@ -370,7 +379,7 @@ class BranchReplay:
         return self._rows[message][event - self.full_history.first_events[message]]
 
     def holders_of(self, value: str) -> list[int]:
-        """Return every result that contains a value, by the rules of Tool-Flow Analysis."""
+        """Return every result that contains a value as a whole (`extract_values`)."""
         holders: list[int] = []
         for result, message in enumerate(self.full_history.results.message):
             text = self.text_of(message)
@@ -379,9 +388,10 @@ class BranchReplay:
         return holders
 
     def history_before(self, messages: int) -> History:
-        """Return the history as it was after its first `messages` messages. Do not store it.
+        """Return the history as it was after its first `messages` messages.
 
         The last few such histories are cached, with the vectors that renderings computed for them.
+        Do not keep the returned history, so that its memory can be freed.
         """
         if messages == len(self.full_history):
             return self.full_history
@@ -401,10 +411,12 @@ class BranchReplay:
     ) -> RenderedCall:
         """Return the rendering of a call, as if all earlier calls had had these settings.
 
-        `compact` returns stored result summaries. `previous` is the selection of the last answered
-        call, if that is known. Otherwise a cache-aware policy continues the last rendering under
-        these settings, if the history has the answer to it.
+        `compact` returns stored result summaries. A cache-aware policy continues the selection
+        `previous` of an answered call. If `previous` is None, it continues the last rendering that
+        this method returned for these settings, if the history has the answer to that call. The
+        policy selects all answered calls in between first.
         """
+        # Other policies do not depend on earlier calls.
         if not policy_named(settings.policy).is_cache_aware:
             return self.render_after(None, history, settings, compact)
         selection = previous or self._last_selection.get(settings)
@@ -429,8 +441,8 @@ class BranchReplay:
         """Return the rendering of a call that continues the `previous` selection.
 
         Without `select_answered`, `previous` must be the selection of the last answered call, or
-        None. With it, later calls may have been answered. They are selected first, and this call
-        continues the last of them.
+        None. With `select_answered`, `previous` may be older. Then the answered calls after it are
+        selected first, and this call continues the last of them.
         """
         return render_call(
             history,

@@ -1,4 +1,4 @@
-"""Costs of a run's calls under one setting and with full history; rendered and holdout sessions."""
+"""Costs of a run's calls, rendered and with full history, and of rendered and holdout sessions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CostCurve:
 
     - `full_usage` is the summed usage with full history. `full_prompts` has the prompt tokens of
       each call with full history. Full histories are cut at the model's window.
-    - `recall_events` counts the pairs of an answer and an earlier result that the answer repeats.
+    - `recall_events` counts the pairs of an answer and an earlier result whose tokens it repeats.
       `recall_events_complete` counts the pairs whose result was complete in the prompt.
     - `calls_with_uses` counts the calls whose answer used an earlier result. `calls_with_misses`
       counts the calls with a miss. `misses` counts all misses.
@@ -59,10 +59,12 @@ def cost_curve(
     `model` is used for calls that do not name one. `recall_results` returns the results that the
     answer of a turn repeats (docs/method.md, Measures).
     """
+    # Pairs of a call and a result that its answer repeats.
     recalled = [(call, result) for call in calls for result in recall_results(call.turn)]
     models = [call.model or model for call in calls]
     price_by_model = {name: prices.of_model(name) for name in set(models)}
     price_sources = {name: prices.price_source_of(name) for name in price_by_model}
+    # The costs of each call, as rendered and with full history.
     full_usages: list[Usage] = []
     costs: list[float] = []
     full_costs: list[float] = []
@@ -109,11 +111,11 @@ MEASURES: Final = ("calls", "length", "prompt", "uncached", "cached", "output")
 
 @dataclass(slots=True, frozen=True)
 class BilledSession:
-    """The calls of one session that have a provider's usage, and their tokens.
+    """The sums of one session's calls with usage.
 
-    `holdout` is true for a session of the holdout, and false for a rendered one. `length` is the
-    mean number of tokens of the full history, over all calls of the session. Of the `prompt`
-    tokens, `cached` tokens were read from the provider's cache and `uncached` were not.
+    `holdout` is true if the session received full histories for comparison, and false if it was
+    rendered. `length` is the mean number of tokens of the full history, over all calls of the
+    session. `prompt` tokens are either `cached`, as read from the provider's cache, or `uncached`.
     """
 
     holdout: bool
@@ -126,10 +128,10 @@ class BilledSession:
 
     @classmethod
     def of(cls, rows: Iterable[Row]) -> Self | None:
-        """Return a session from its `usage_totals`, or None if it is in neither group.
+        """Return a session from the rows of its totals, or None if it is in neither group.
 
-        A session is in the holdout if one of its calls is. A session without usage, or whose calls
-        were only recorded, is in no group.
+        A session is in the holdout group if one of its calls has this delivery. It is in neither
+        group if no call has usage, or if all calls have the delivery `full`.
         """
         deliveries: set[str] = set()
         total = CallTotals()
@@ -168,7 +170,7 @@ class Ratio:
 
 
 def compare_groups(sessions: Sequence[BilledSession]) -> list[Ratio]:
-    """Return a ratio for each of the `MEASURES`."""
+    """Return, for each of the `MEASURES`, the ratio of rendered to holdout sessions."""
     rendered = [session for session in sessions if not session.holdout]
     holdout = [session for session in sessions if session.holdout]
     has_enough = min(len(rendered), len(holdout)) >= MIN_SESSIONS
@@ -217,6 +219,7 @@ def _ratio(
     holdout_mean = float(holdout.mean()) if len(holdout) else 0.0
     if not has_enough or not holdout_mean:
         return Ratio(measure, rendered_mean, holdout_mean, None, None, None)
+    # Draw sessions of each group with replacement, and take their means, many times.
     generator = np.random.default_rng(0)
     rendered_means, holdout_means = (
         np.array([generator.choice(group, len(group)).mean() for _ in range(RESAMPLES)])

@@ -21,7 +21,7 @@ class Miss:
     """A missing result, and why it was not complete in the prompt.
 
     `cost` is the number of tokens that the complete result and its call would have taken. The other
-    fields are those of its `ResultDecision`.
+    fields are from the `ResultDecision` on the result.
     """
 
     missing_result: MissingResult
@@ -33,7 +33,7 @@ class Miss:
 
     @classmethod
     def of(cls, missing_result: MissingResult, decision: ResultDecision, cost: int) -> Self:
-        """Return the miss of a result with this decision on it."""
+        """Return the miss of a result, with the reason in the decision on the result."""
         return cls(
             missing_result,
             display=decision.display,
@@ -56,6 +56,7 @@ def missing_in(
         return ()
 
     def read_prompt() -> Iterator[str]:
+        """Yield the texts of the rendered prompt."""
         originals = (messages[item.message] or {} for item in rendered.items)
         return prompt_texts(rendered.items, originals)
 
@@ -71,7 +72,8 @@ def misses_of(rendered: RenderedCall, missing_results: Sequence[MissingResult]) 
     misses: list[Miss] = []
     for missing_result in missing_results:
         decision = decisions.of(missing_result.result)
-        if decision.display == "complete":  # the call omitted it, by the rules of that time
+        # Today's rules would show the result, but the rules at the time of the call omitted it.
+        if decision.display == "complete":
             decision = replace(decision, display="omitted", reason=OTHERWISE_TODAY)
         cost = int(rendered.view.costs[missing_result.result])
         misses.append(Miss.of(missing_result, decision, cost))

@@ -19,8 +19,9 @@ CALL_CHARACTERS = 640  # of a call's arguments
 class CallLine:
     """A tool call of a message.
 
-    `text` is the beginning of its arguments. `text_complete` is true if `text` has all of them.
-    `result` is the position of its result. `in_prompt` is true if the prompt has the call.
+    `text` is the beginning of the call's arguments. `text_complete` is true if `text` has all
+    arguments. `result` is the position of the call's result, or None. `in_prompt` is true if the
+    prompt has the call.
     """
 
     name: str
@@ -37,7 +38,7 @@ class MessageLine:
 
     `display` is "complete", "excerpt", "compaction" or "omitted". `text` is the beginning of the
     text in the prompt, or of the recorded text if the message is omitted. `text_complete` is true
-    if `text` has all of it.
+    if that text is not longer.
     """
 
     position: int
@@ -57,8 +58,9 @@ def positions_in_window(
 ) -> list[int]:
     """Return the positions of the messages to report, of a history with `messages` messages.
 
-    Without `size`, they are all messages before `end`. With it, they are the last `size` messages
-    before `end`, and of the messages before these the last `size` ones that are `in_prompt`.
+    Without `size`, return all messages before the position `end`. With `size`, return a window, the
+    last `size` messages before `end`, and also the last `size` messages before the window that are
+    `in_prompt`. If `end` is None, the window ends with the history.
     """
     stop = messages if end is None else min(end, messages)
     if size is None:
@@ -83,11 +85,13 @@ def outline(
         head, *calls = branch.fields_of(position)
         item = items.get(position)
         first_event = history.first_events[position]
+        # The message's text: as the prompt shows it, or as recorded if the prompt omits it.
         if item is None:
             text, is_complete = beginning(branch.text_of(position), OMITTED_CHARACTERS)
         else:
             shown_text = branch.text_of(position) if item.text is None else item.text
             text, is_complete = beginning(shown_text, shown_limit)
+        # Its calls.
         calls_in_prompt = item.calls if item else ()
         call_lines: list[CallLine] = []
         for number, fields in enumerate(calls):

@@ -1,4 +1,7 @@
-"""Measures of how much of the used results was visible in prompts (docs/method.md, Measures)."""
+"""Measures of how much of the used results was visible in prompts (docs/method.md, Measures).
+
+Long because it finds the recall events and computes all measures of them.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -15,11 +18,12 @@ BY_AGE: Final = ("events_by_age", "visible_by_age")
 
 @dataclass(frozen=True, slots=True)
 class RecallEvent:
-    """A turn's use of an earlier tool result: the turn repeats `tokens` that appeared first there.
+    """A turn's use of an earlier tool result.
 
-    `turn` counts assistant messages from 1, and `message` is the position of the turn's message.
-    The result has the number `result`, and its message the position `position`. `age` is the number
-    of turns from the result's turn to this one.
+    The turn repeats `tokens` whose first appearance in the transcript is in the result. `turn`
+    counts assistant messages from 1, and `message` is the position of the turn's message. `result`
+    is the result's number, and `position` the position of its message. `age` is the number of turns
+    from the result's turn to this one.
     """
 
     turn: int
@@ -40,10 +44,11 @@ class _Source:
 
 
 def recall_events(messages: Sequence[Mapping[str, Any]]) -> list[RecallEvent]:
-    """Return every pair of an assistant turn and an earlier result that the turn repeats, in order.
+    """Return an event for every assistant turn and every earlier result that the turn repeats.
 
-    A token belongs to a result only if its first appearance in the transcript is there. Appearances
-    in an assistant's text and in the arguments of its calls count, but not in the names of calls.
+    A token belongs to a result only if its first appearance in the transcript is in this result. An
+    assistant's text and the arguments of its calls also count as appearances, but not the names of
+    its calls. The events are in order.
     """
     trace = RecallTrace()
     return [event for message in messages for event in trace.add(message)]
@@ -53,6 +58,7 @@ class RecallTrace:
     """A finder of the recall events in a transcript, to which the messages are added in order."""
 
     def __init__(self) -> None:
+        """Start before the first message."""
         self._sources: dict[str, _Source | None] = {}
         """The result in which each token appeared first, or None if that was another message."""
         self._turn_of_call: dict[str, int] = {}
@@ -62,7 +68,7 @@ class RecallTrace:
         """Add the next message, and return its recall events. Only an answer has any."""
         let_requests_run()  # long transcripts take seconds
         events: list[RecallEvent] = []
-        source = None
+        source = None  # for a result: the source of the tokens that appear first in it
         if message.get("role") == "assistant":
             self._turn += 1
             tokens = frozenset(_assistant_tokens(message))
@@ -71,7 +77,7 @@ class RecallTrace:
                 self._turn_of_call[str(call.get("id"))] = self._turn
         else:
             tokens = recall_tokens(content_text(message.get("content")))
-        if message.get("role") == "tool":  # tokens that appear first here have this source
+        if message.get("role") == "tool":  # a result has the turn of its call
             turn = self._turn_of_call.get(str(message.get("tool_call_id")), self._turn)
             source = _Source(self._result_count, self._position, turn)
             self._result_count += 1
@@ -91,7 +97,7 @@ recall_tokens: Final = TextCache(lambda text: frozenset(extract_words(text)), 16
 
 
 def unseen_tokens(tokens: frozenset[str], rendered: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """Return those of the `tokens` that are nowhere in the rendered messages and their calls."""
+    """Return the `tokens` that are nowhere in the rendered messages and their calls."""
     unseen = tokens
     for message in rendered:
         if not unseen:
@@ -104,16 +110,17 @@ def unseen_tokens(tokens: frozenset[str], rendered: Sequence[Mapping[str, Any]])
 
 
 def _zero_by_age() -> dict[str, int]:
+    """Return a count of 0 for each bin of ages."""
     return dict.fromkeys((label for label, _ in AGE_BINS), 0)
 
 
 @dataclass(slots=True)
 class RecallScore:
-    """Sums over the calls of runs, from which the measures of recall follow.
+    """Sums over the calls of runs, from which the measures of recall are computed.
 
-    *Result recall* is the share of events whose result was complete in the prompt of their turn.
-    *Value recall* is the mean, over the events, of the share of their tokens that are visible.
-    A measure is None if there are no events.
+    *Result recall* is the share of recall events whose result was complete in their turn's prompt.
+    *Value recall* is the share of an event's tokens that were visible, as a mean over the events.
+    A measure is None if there are no events. An invocation is a model call.
     """
 
     events_by_age: dict[str, int] = field(default_factory=_zero_by_age)
@@ -132,10 +139,10 @@ class RecallScore:
         visible: Collection[int],
         rendered: Sequence[Mapping[str, Any]],
     ) -> None:
-        """Add the events of one assistant turn.
+        """Add the recall events of one assistant turn. A turn without events changes nothing.
 
-        `rendered` has the messages of the prompt before the turn, `visible` the positions of the
-        results that this prompt showed complete. A turn without events changes nothing.
+        `rendered` has the messages of the turn's prompt. `visible` has the positions of the results
+        that this prompt showed complete.
         """
         if not events:
             return
@@ -152,8 +159,8 @@ class RecallScore:
     def add_invocation(self, tokens_full: int, tokens_rendered: int, budget: int) -> None:
         """Count one model call, with the tokens of its full history and of its rendered prompt.
 
-        The call is over budget if its full history is. If the sizes include unbudgeted messages,
-        the `budget` must include them, too.
+        The call is over budget if its full history has more than `budget` tokens. If the sizes
+        include unbudgeted messages, the `budget` must include them, too.
         """
         self.invocations += 1
         self.over_budget += tokens_full > budget
@@ -246,4 +253,5 @@ def _events_of(
 
 
 def _share(part: float, total: int) -> float | None:
+    """Return the share of a part in a total, or None if the total is 0."""
     return part / total if total else None

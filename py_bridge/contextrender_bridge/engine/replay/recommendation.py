@@ -24,10 +24,11 @@ Choice = tuple[str, int | str]
 
 @dataclass(slots=True, frozen=True)
 class Rating:
-    """The cost and the misses of a setting, as shares.
+    """The cost and the misses of a setting (a policy and a budget), as shares.
 
-    `cost_share` is the setting's cost divided by the full history's, None without a price.
-    `miss_share` is the share of the steps with a miss.
+    `cost_share` is the setting's cost divided by the cost of full history. It is None if the model
+    has no price. `miss_share` is the share of the steps with a miss. A step is a call whose answer
+    uses an earlier result.
     """
 
     policy: str
@@ -47,15 +48,15 @@ class Rating:
 
     @property
     def is_worth(self) -> bool:
-        """True if the setting omits something, has few misses and saves enough."""
+        """True if the setting is worth its misses: it omits something, misses little, and saves."""
         return self.policy != FULL and self.miss_share <= MAX_MISS_SHARE and self.saves_enough
 
 
 def recommend(ratings: Sequence[Rating]) -> int | None:
-    """Return the number of the recommended setting, or None if full history is recommended.
+    """Return the index of the recommended setting, or None if full history is recommended.
 
-    It is the default setting if that is worth its misses (`is_worth`). Otherwise it is the cheapest
-    setting that is.
+    Recommend the default setting if it is worth its misses (`is_worth`). Otherwise recommend the
+    cheapest setting that is worth its misses.
     """
     candidates = [number for number, rating in enumerate(ratings) if rating.is_worth]
     defaults = (number for number in candidates if ratings[number].is_default)
@@ -65,10 +66,11 @@ def recommend(ratings: Sequence[Rating]) -> int | None:
 
 @dataclass(slots=True, frozen=True)
 class Replayed:
-    """A setting, its cost for a session and the full history's cost, and its misses.
+    """A setting's replay of a session: its cost, the cost of full history, and its misses.
 
-    Costs are in dollars, None if the session's model has no price. `steps_with_misses` is the
-    number of steps that use a value that is not in their prompt.
+    Costs are in dollars. They are None if the session's model has no price. `steps` counts the
+    calls whose answer uses an earlier result. `steps_with_misses` counts those that use a value
+    that is not in their prompt.
     """
 
     policy: str
@@ -108,11 +110,11 @@ class Replayed:
 
 
 def settings_to_compare(policy: str, budget: int | str, longest: int) -> Iterator[Choice]:
-    """Yield the setting in use, a `policy` and a `budget`, and the settings to compare it with.
+    """Yield the settings to compare: first the setting in use, which is `policy` with `budget`.
 
-    These are the default of live agents, the same policy with other budgets, the paper's policy and
-    full history. The other budgets are below `longest`, the number of tokens of the longest
-    history. Each setting comes once.
+    Then yield the default of live agents, the same policy with other budgets, the paper's policy
+    and full history, each setting once. The other budgets are below `longest`, the number of tokens
+    of the longest history, because a larger budget omits nothing.
     """
     budget_policy = LIVE_POLICY if policy == FULL else policy  # full history has no budget
     candidates: list[Choice] = [
@@ -134,8 +136,8 @@ def settings_to_compare(policy: str, budget: int | str, longest: int) -> Iterato
 def sentence_on(options: Sequence[Replayed], best: int | None, current_number: int | None) -> str:
     """Return the recommendation in words.
 
-    `best` is the number of the recommended option, None for full history. `current_number` is the
-    number of the setting in use, None if it was not replayed.
+    `best` is the index of the recommended option, or None if full history is recommended.
+    `current_number` is the index of the setting in use, or None if it was not replayed.
     """
     if all(option.cost is None for option in options):
         return "The session's model has no price, so the settings cannot be compared by cost."

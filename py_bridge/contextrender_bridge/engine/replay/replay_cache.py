@@ -24,9 +24,10 @@ MAX_REPLAYS = 8
 
 
 class CachedReplay(BranchReplay):
-    """A branch's replay with caches of its calls: recorded ones, and recomputed ones."""
+    """A branch's replay with caches of its recorded calls and of its recomputed calls."""
 
     def __init__(self, embedder: Embedder, counter: TokenCounter) -> None:
+        """Create the replay of a branch with empty caches."""
         super().__init__(embedder, counter)
         self.replays = Replays(self)
         self._recorded_calls: dict[int, ReplayedCall] = {}  # by turn
@@ -35,10 +36,10 @@ class CachedReplay(BranchReplay):
         """By turn and settings: calls that were recomputed without the calls before them."""
 
     def call_at(self, turn: int, by_turn: SettingsByTurn, deadline: float) -> ReplayedCall | None:
-        """Return a turn's call as it was recorded, or else recomputed under its settings.
+        """Return a turn's call as it was recorded. If it was not recorded, recompute it.
 
-        Recomputing a call needs all calls before it. Return None if `time.monotonic()` reaches the
-        deadline before that is done.
+        `by_turn` has the settings of each call. Recomputing a call also recomputes all calls before
+        it. Return None if `time.monotonic()` reaches the deadline before that is done.
         """
         if (cached := self._recorded_calls.get(turn)) is not None:
             return cached
@@ -54,15 +55,16 @@ class CachedReplay(BranchReplay):
     def call_alone(
         self, turn: int, by_turn: SettingsByTurn, deadline: float
     ) -> ReplayedCall | None:
-        """Return a call as `call_at` does, without recomputing earlier calls if possible.
+        """Return a call as `call_at` does, but do not recompute earlier calls if possible.
 
-        A call that is recomputed alone has no usage, because its usage depends on the prompt
-        before.
+        A call that is recomputed alone has no usage, because the tokens that it reads from the
+        cache depend on the prompt of the call before.
         """
         settings = by_turn.at(turn)
         depends_on_earlier_calls = policy_named(settings.policy).tracks_tokens
         if self.record_at(turn) is not None or depends_on_earlier_calls:
             return self.call_at(turn, by_turn, deadline)
+        # Recompute this call alone, or return it from the cache.
         messages = self.messages_before(turn)
         assert messages is not None
         cached = self._single_calls.get((turn, settings))
@@ -78,7 +80,7 @@ class CachedReplay(BranchReplay):
     def misses_at(self, call: ReplayedCall, by_turn: SettingsByTurn) -> tuple[Miss, ...]:
         """Return a call's misses, with the reasons why its prompt did not show the results.
 
-        If the recorded calls do not have the reasons, the call is rendered again.
+        The reasons follow from the recorded calls if possible. Otherwise render the call again.
         """
         if call.missing_results and call.turn not in self._misses:
             record = self.record_at(call.turn)
@@ -91,7 +93,7 @@ class CachedReplay(BranchReplay):
         return self._misses.get(call.turn, ())
 
     def _recorded_misses(self, call: ReplayedCall, record: CallRecord) -> tuple[Miss, ...]:
-        """Return a recorded call's misses with the reasons that `explain` gives."""
+        """Return a recorded call's misses, with the reasons that follow from the recorded calls."""
         results = self.full_history.results
         histories = self.display_histories(
             [missing_result.result for missing_result in call.missing_results]
@@ -114,8 +116,8 @@ class CachedReplay(BranchReplay):
 def recorded_call(branch: BranchReplay, turn: int, record: CallRecord) -> ReplayedCall:
     """Return the call of a turn as it was recorded.
 
-    Its usage is computed from our own counts: the tokens that its prompt shares with the prompt
-    before it count as read from the cache.
+    Its usage is computed from our own counts, also if the provider reported usage. The tokens that
+    its prompt shares with the prompt of the call before count as read from the cache.
     """
     messages = branch.messages_before(turn)
     assert messages is not None
@@ -145,17 +147,21 @@ def recorded_call(branch: BranchReplay, turn: int, record: CallRecord) -> Replay
 class ReplayCache:
     """A thread-safe cache of replays.
 
-    Above `limit` bytes or `MAX_REPLAYS` replays, the least recently used ones are dropped. The
-    newest replay always stays.
+    If it has more than `limit` bytes or `MAX_REPLAYS` replays, it drops the least recently used
+    replays. The most recently used replay always stays.
     """
 
     def __init__(self, limit: int) -> None:
+        """Start an empty cache. `limit` is in bytes."""
         self.limit = limit
         self._guard = threading.Lock()
         self._replays: OrderedDict[object, CachedReplay] = OrderedDict()
 
     def get(self, key: object, embedder: Embedder, counter: TokenCounter) -> CachedReplay:
-        """Return the replay with this key, a new one if it is not cached."""
+        """Return the replay with this key, or add an empty replay if none is cached.
+
+        Also drop the least recently used replays above the limits.
+        """
         with self._guard:
             replay = self._replays.setdefault(key, CachedReplay(embedder, counter))
             self._replays.move_to_end(key)

@@ -31,8 +31,8 @@ class ReplayedCall:
     """The model call of turn `turn`, with `messages` messages and `results` results before it.
 
     - `tokens_before` and `tokens_after` are the budgeted tokens of the history and of the prompt.
-      `unbudgeted_tokens` are those of the system prompt and the current user message. `text_tokens`
-      are the budgeted tokens of the prompt's texts.
+      `unbudgeted_tokens` are the tokens of the system prompt and the current user message.
+      `text_tokens` are the budgeted tokens of the prompt's texts, without results and calls.
     - `complete` and `partial` have the results that the prompt shows complete and in part, as runs
       of numbers: first, length, first, length. Restored results are partial.
     - `missing_results` has the results that the answer used and the prompt did not show.
@@ -78,9 +78,9 @@ Prompt = list[tuple[RenderedMessage, int]]
 class ReplayedCalls:
     """The recomputed calls of a branch under one setting, and the data that the next call needs.
 
-    `prompt` is the prompt of the last answered call, and `previous` has the policy and the
-    selection of this call. `embedded_results` is the number of results that were embedded for
-    answered calls.
+    `prompt` is the prompt of the last answered call. `previous` has the policy and the selection of
+    the same call. `embedded_results` is the number of results that were embedded for answered
+    calls.
     """
 
     by_turn: SettingsByTurn
@@ -111,6 +111,7 @@ class Replays:
     """The replayed calls of a branch, under the settings of the last requests."""
 
     def __init__(self, branch: BranchReplay) -> None:
+        """Start without replayed calls of `branch`."""
         self._branch = branch
         self._groups: OrderedDict[tuple[SettingsByTurn, ...], ReplayGroup] = OrderedDict()
 
@@ -124,10 +125,12 @@ class Replays:
     def up_to(
         self, settings: Sequence[SettingsByTurn], last_turn: int, deadline: float
     ) -> list[list[ReplayedCall]]:
-        """Return the calls up to `last_turn` under each of these settings.
+        """Return one list of calls up to `last_turn` for each of these settings.
 
-        Return fewer calls if `time.monotonic()` reaches the deadline first.
+        Calls that were replayed before are not computed again. Return fewer calls if
+        `time.monotonic()` reaches the deadline first.
         """
+        # Replay the answered calls, which stay in the group.
         group = self._group(tuple(settings))
         answered_count = len(self._branch.answer_positions)
         while group.call_count < min(last_turn, answered_count):
@@ -144,7 +147,10 @@ class Replays:
         return calls_by_setting
 
     def _group(self, settings: tuple[SettingsByTurn, ...]) -> ReplayGroup:
-        """Return the group of these settings, a new one if there is none."""
+        """Return the group of these settings, or add a new group if there is none.
+
+        Above `MAX_GROUPS`, the least recently used group is dropped.
+        """
         new_group = ReplayGroup([ReplayedCalls(by_turn) for by_turn in settings])
         group = self._groups.setdefault(settings, new_group)
         self._groups.move_to_end(settings)
@@ -155,14 +161,15 @@ class Replays:
     def _next_calls(self, group: ReplayGroup) -> list[ReplayedCall]:
         """Return the group's next call under each of its settings.
 
-        If the call is answered, record it as the one that the replays continue.
+        If the call is answered, store its prompt and selection in the replays, because their next
+        calls continue it.
         """
         turn = group.call_count + 1
         messages = self._branch.messages_before(turn)
         assert messages is not None
         self._branch.grow(group.history, messages)
         next_calls = [self._next_call(group, replay, turn) for replay in group.replays]
-        # Change the replays only now that no computation can fail any more.
+        # Change the replays only after all computations, because a computation may fail.
         if self._branch.is_answered(turn):
             group.full_prompt_tokens = group.history.total_tokens
             for replay, (_, selection, prompt) in zip(group.replays, next_calls, strict=True):
@@ -173,9 +180,9 @@ class Replays:
     def _next_call(
         self, group: ReplayGroup, replay: ReplayedCalls, turn: int
     ) -> tuple[ReplayedCall, Selection, Prompt]:
-        """Return a replay's call of `turn`, its selection and its prompt.
+        """Return a replay's call of `turn`, the call's selection and the call's prompt.
 
-        `group.history` has the messages before the call.
+        `group.history` must have exactly the messages before the call.
         """
         let_requests_run()
         history = group.history
@@ -186,8 +193,8 @@ class Replays:
         rendered = self._branch.render_after(previous, history, settings)
         prompt = [(item, self._tokens(rendered, item)) for item in rendered.items]
         output = self._branch.output_of(turn)
-        # The first messages that this prompt shares with the last prompt count as cached. With full
-        # history, these are all messages of the last call.
+        # The messages that this prompt and the last one begin with count as read from the cache.
+        # With full history, these are all messages of the last call.
         usage = Usage.of_prompt(
             rendered.view.unbudgeted_tokens + rendered.tokens_after,
             _common_tokens(replay.prompt, prompt),
@@ -212,8 +219,9 @@ class Replays:
     ) -> int:
         """Return the tokens that a session under these settings would have embedded for this call.
 
-        They are those of the query, and of results that earlier calls did not embed. A call without
-        an answer will be replayed again, so it does not count as one that embedded its results.
+        They are the tokens of the latest messages, and of the results that no earlier call
+        embedded. If the call is answered, count its results as embedded from now on. A call without
+        an answer will be replayed again, so its results do not count as embedded.
         """
         if not rendered.embedded_tokens:
             return 0
@@ -235,7 +243,7 @@ def replayed_call(
     """Return the call of a turn from a rendering of its history.
 
     `usage` is the call's usage, and `full_usage` its usage with full history. If the call has no
-    answer, the fields on the answer are 0 or empty.
+    answer, `missing_results` is empty and `uses` is 0.
     """
     selection, history = rendered.selection, rendered.view.history
     record = branch.record_at(turn)

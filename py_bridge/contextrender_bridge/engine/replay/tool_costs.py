@@ -10,7 +10,7 @@ from typing import Final
 from contextrender_bridge.base.prices import Price
 
 FLOOD_TOKENS: Final = 4_000
-"""A result with at least this number of tokens is a flood."""
+"""An unused result with more tokens is a flood."""
 MAX_NAMES: Final = 3
 """The largest number of tools that a sentence of the advice names."""
 MAX_NAME_LENGTH: Final = 40
@@ -24,11 +24,11 @@ SUMMED_COSTS: Final = ("dollars", "declared_dollars", "excess_dollars")
 class ToolCost:
     """The results and the declaration of one tool, with their tokens and costs.
 
-    - `results` counts the results. `tokens` are the tokens of all results, and `dollars` is their
-      cost in the full history.
+    - `results` counts the results. `tokens` are the tokens of all results, and `dollars` is the
+      cost of these tokens in the full history.
     - `reused` counts the results that a later answer used. `unused_tokens` are the tokens of the
-      other results. Of these, `excess_tokens` are beyond the first `FLOOD_TOKENS` tokens of their
-      result, and `excess_dollars` is their cost.
+      other results. `excess_tokens` are the part of `unused_tokens` beyond the first `FLOOD_TOKENS`
+      tokens of each result, and `excess_dollars` is the cost of this part.
     - `declared` are the tokens of the declaration, and `declared_dollars` is its cost.
     - The largest result has `largest` tokens, and is of turn `largest_turn` of the session
       `largest_session`.
@@ -96,10 +96,10 @@ def sum_costs(sessions: Iterable[Iterable[ToolCost]]) -> list[ToolCost]:
 
 
 def advise_on_tools(tools: Sequence[ToolCost]) -> list[str]:
-    """Return a sentence on large unused results, and one on tools that are never called.
+    """Return the advice in sentences: on large unused results, and on tools that are never called.
 
-    The first one names the tool with the most excess tokens. If there is nothing to advise, return
-    a sentence that says so.
+    The first sentence names the tool with the most excess tokens. Each sentence is left out if it
+    does not apply. If none applies, return a sentence that says so.
     """
     sentences = []
     floods = [tool for tool in tools if tool.excess_tokens]
@@ -141,6 +141,7 @@ def _short_name(name: str) -> str:
 
 
 def _about_dollars(amount: float) -> str:
+    """Return an amount of dollars as the end of a sentence, or "" for 0."""
     return f", about {dollar_text(amount)}" if amount else ""
 
 

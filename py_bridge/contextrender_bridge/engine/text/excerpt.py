@@ -30,14 +30,16 @@ def excerpt(
 ) -> str:
     """Return an excerpt of at most `limit` tokens, or the text itself if it fits.
 
-    The head has half of the limit, pieces with `needed_values` have half of the rest, and the tail
-    has what remains. `tokens` is the size of the text, None if the caller has not counted it.
+    The head (the first pieces) has half of the limit, pieces with `needed_values` have half of the
+    rest, and the tail (the last pieces) has what remains. `tokens` is the size of the text, or None
+    if the caller has not counted it.
     """
     size = counter.text(text) if tokens is None else tokens
     if size <= limit:
         return text
     if limit < _MIN_TOKENS:
         return counter.cut(text, max(0, limit))
+    # Select pieces for the head, for the values and for the tail.
     pieces = [match.span() for match in _PIECE.finditer(text)]
     selection = _PieceSelection(text, pieces, counter)
     remaining_tokens = limit - 2 * _GAP_TOKENS  # the gaps after the head and before the tail
@@ -69,9 +71,9 @@ class _PieceSelection:
     tokens_by_piece: dict[int, int] = field(default_factory=dict)
 
     def add(self, order: Iterable[int], limit: int, gap_tokens: int = 0) -> int:
-        """Add pieces in this order until one does not fit the limit. Return their tokens.
+        """Add pieces in this order until one does not fit `limit`. Return the added tokens.
 
-        Each piece counts `gap_tokens` more than its text.
+        Count `gap_tokens` for each piece in addition, for the mark of the gap before it.
         """
         used_tokens = 0
         for piece in order:
@@ -103,7 +105,10 @@ class _PieceSelection:
 def _pieces_with_values(
     text: str, pieces: list[tuple[int, int]], needed_values: Collection[str]
 ) -> list[int]:
-    """Return the pieces with needed values, those with the most distinct values first."""
+    """Return the numbers of the pieces with needed values.
+
+    The pieces with the most distinct values come first.
+    """
     if not needed_values:
         return []
     longest_first = sorted(needed_values, key=lambda value: (-len(value), value))[:_MAX_VALUES]
@@ -116,4 +121,5 @@ def _pieces_with_values(
 
 
 def _gap(characters: int) -> str:
+    """Return the mark of a gap of so many characters."""
     return f"\n[… {characters} characters left out …]\n"

@@ -50,7 +50,7 @@ class TextQuery:
     """A text that is searched in other texts literally, ignoring case."""
 
     def __init__(self, text: str) -> None:
-        """Make a query. An empty query matches the beginning of every text."""
+        """Make a query that searches for `text`. An empty text matches the start of every text."""
         self._lower = text.lower()
         self._pattern = re.compile(re.escape(text), re.IGNORECASE)
 
@@ -62,7 +62,7 @@ class TextQuery:
         if self._lower not in lower:  # this is much faster than the pattern
             return None
         first_match = self._pattern.search(text)
-        if first_match is None:  # `lower` and the pattern differ for a few letters
+        if first_match is None:  # `lower()` and the pattern disagree on the case of a few letters
             return None
         start, stop = first_match.span()
         count = min(lower.count(self._lower), MAX_MATCH_COUNT)
@@ -78,8 +78,8 @@ class TextQuery:
 def is_failure(text: str, other_fields: str = "") -> bool:
     """Return whether a tool's result looks like the result of a call that failed.
 
-    That is so if the text has an error's name, a traceback or a status near its beginning or end.
-    `other_fields` is the JSON of the message without its text; it may say `is_error`.
+    It does if the text has an error's name, a traceback or a failure status near its beginning or
+    end. It also does if `other_fields`, the JSON of the message without its text, has `is_error`.
     """
     tail = text[-TAIL:] if len(text) > HEAD else ""
     reports_failure = _FAILURE.search(text[:HEAD]) or _FAILURE.search(tail)
@@ -98,9 +98,9 @@ _AGENT_BLOCK = re.compile(r"<([a-z_-]+)>.*?</\1>", re.S)
 
 
 def opening_of(messages: Sequence[Json]) -> str:
-    """Return the working folder's name, if a text has it, and the user's first words.
+    """Return the working folder's name and the user's first words, such as "shop: Fix the login".
 
-    For example: "shop: Why is checkout slow?". Only the messages before the first answer are read.
+    Either part is left out if it is not in the messages before the first answer.
     """
     folder = words = ""
     for message in messages:

@@ -56,9 +56,9 @@ class TokenCounter:
     def text(self, text: str) -> int:
         """Return the number of tokens of `text`, as tiktoken counts them.
 
-        A text above `PIECE_CHARS` characters is counted in pieces that end at the end of a token,
-        before a line break or before a space and a word. If there is no such position, the count
-        may be a few tokens too high. A lone surrogate counts as U+FFFD.
+        A text above `PIECE_CHARS` characters is counted in pieces. A piece ends before a line break
+        or a space, where a token ends, too. If there is no such position, the count may be a few
+        tokens too high. A lone surrogate counts as U+FFFD.
         """
         if len(text) <= PIECE_CHARS:
             return len(self._tokens(text))
@@ -67,19 +67,21 @@ class TokenCounter:
     def spread(self, text: str, ends: Sequence[int]) -> list[int]:
         """Return the number of tokens of each part of `text`. `ends` are the ends of the parts.
 
-        The counts add up to that of the whole text: a token that begins in one part and ends in
-        another counts for the part where it begins. Counted alone, a part may have more tokens.
+        The sum of the numbers is the number of tokens of the whole text. A token that begins in one
+        part and ends in another counts for the part where it begins. With an encoding that is not
+        shipped, each part is counted by itself.
         """
         parts = pairwise([0, *ends])
         if self.encoding not in _byte_lengths:
             return [self.text(text[start:end]) for start, end in parts]
+        # The ends of the parts in bytes, because the lengths of tokens are in bytes.
         if text.isascii():
             byte_ends = np.array(ends)
         else:
             byte_ends = np.cumsum(
                 [len(text[start:end].encode("utf-8", "surrogatepass")) for start, end in parts]
             )
-        # Compare the bytes at which tokens start with the bytes at which parts end.
+        # Count the tokens that start before each end. The difference is the tokens of a part.
         tokens = chain.from_iterable(map(self._tokens, _pieces(text, PIECE_CHARS)))
         lengths = _byte_lengths[self.encoding][np.fromiter(tokens, np.int32)]
         token_starts = np.cumsum(lengths) - lengths
@@ -179,7 +181,7 @@ def arguments_of(message: Mapping[str, Any], call: int) -> str:
 
 
 def json_text(value: object) -> str:
-    """Return `value` as compact JSON, keys in their order, characters unescaped."""
+    """Return `value` as compact JSON, without sorting keys or escaping characters."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
@@ -192,6 +194,7 @@ def well_formed(text: str) -> str:
 
 @cache
 def _counter(encoding: str) -> TokenCounter:
+    """Return the shared counter of an encoding."""
     return TokenCounter(encoding)
 
 
@@ -208,11 +211,12 @@ def _codec(encoding: str) -> tiktoken.Encoding:
 
 
 def _is_media(part: object) -> bool:
+    """Return whether a content part is an image, audio, a video or a file."""
     return isinstance(part, Mapping) and part.get("type") in _MEDIA_TYPES
 
 
 def _part_text(part: object) -> str:
-    """Return the text of a content part: its own, or its JSON."""
+    """Return the text of a content part, or its JSON if it has no text."""
     if isinstance(part, str):
         return part
     if isinstance(part, Mapping):

@@ -1,4 +1,4 @@
-"""The canonical transcript: OpenAI chat messages, checked, split into events and put back exactly.
+"""The canonical transcript: OpenAI chat messages, checked, split into events, and restored exactly.
 
 The graph stores an event as one node: a message, a tool call or a tool result. Its text is stored
 apart from its `shell`, which is the JSON of all other fields, so that texts can be searched. The
@@ -44,8 +44,8 @@ class TranscriptEvent:
     """One message, tool call or tool result.
 
     `message` is the position of the message in the transcript. `call` is the number of a call in
-    its message, -1 for a message or result. `shell` is the JSON of all fields but the text.
-    `tokens` is the size of this event alone (`docs/method.md`, Tokens).
+    its message, or -1 if the event is no call. `text` is the text, or a call's arguments. `shell`
+    is the JSON of all other fields. `tokens` is the size of this event alone.
     """
 
     kind: Literal["message", "call", "result"]
@@ -72,7 +72,7 @@ def check_messages(messages: Sequence[object], start: int) -> None:
 
 
 def split(message: Json, position: int, counter: TokenCounter) -> list[TranscriptEvent]:
-    """Return the events of a checked message: the message or result itself, and then its calls."""
+    """Return the events of a checked message: first its text or result, then its tool calls."""
     role = _ROLES[message["role"]]
     text, shell = _take_text_out(message, "content")
     tokens = counter.message({**message, "tool_calls": None})
@@ -83,7 +83,8 @@ def split(message: Json, position: int, counter: TokenCounter) -> list[Transcrip
     calls = message.get("tool_calls") if role == "assistant" else None
     for number, call in enumerate(calls or ()):
         name, _ = call_parts(call)
-        # The arguments are in the call's body. The call's shell has the body's shell as a text.
+        # A call has its name and arguments in an inner object, the body. Take the arguments out of
+        # the body, and put the body's shell into the call's shell.
         _, body_key, argument_key = _call_shape(call)
         arguments, body_shell = _take_text_out(call[body_key], argument_key)
         events.append(
@@ -103,10 +104,10 @@ def split(message: Json, position: int, counter: TokenCounter) -> list[Transcrip
 
 
 def restore_message(text: str, shell: str, calls: Sequence[Json] = ()) -> Json:
-    """Return the original message of an event, with these tool `calls`.
+    """Return the original message from its `text`, its `shell` and its tool `calls`.
 
-    `shell` is the JSON of the message's other fields. Instead of its calls, which are events of
-    their own, it has a placeholder.
+    `shell` is the JSON of the message's other fields. It has a placeholder instead of the calls,
+    because these are events of their own.
     """
     message = _put_text_in(text, shell, "content")
     if message["role"] == "assistant" and message.get("tool_calls") == _PLACEHOLDER:
@@ -145,15 +146,15 @@ def digest_after(prefix: str, message: Mapping[str, Any]) -> str:
 
 
 def digests_after(prefix: str, messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the digests of a transcript after each message. `prefix` is its digest before all."""
+    """Return the transcript's digest after each message. `prefix` is its digest before them."""
     return list(accumulate(messages, digest_after, initial=prefix))[1:]
 
 
 def _take_text_out(fields: Mapping[str, Any], key: str) -> tuple[str, str]:
     """Return the text under `key`, and the shell: the JSON of the other fields.
 
-    In the shell, a placeholder replaces the text, and also tool calls, which are events of their
-    own.
+    In the shell, a placeholder replaces the text. Another one replaces the tool calls, because they
+    are events of their own.
     """
     shell, value = dict(fields), fields.get(key)
     if shell.get("tool_calls") and shell.get("role") == "assistant":
@@ -172,7 +173,7 @@ def _take_text_out(fields: Mapping[str, Any], key: str) -> tuple[str, str]:
 def _put_text_in(text: str, shell: str, key: str) -> Json:
     """Return the fields of a shell that `_take_text_out` returned, with `text` under `key`.
 
-    If the value under `key` is no placeholder, it was no text, and stays.
+    If the shell has no placeholder under `key`, the original value was no text, so keep it.
     """
     fields: Json = json.loads(shell)
     if fields.get(key) == _PLACEHOLDER:
@@ -188,7 +189,7 @@ def _call_shape(call: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def _problem(message: object) -> str:
-    """Return why this is no OpenAI chat message; empty if it is one."""
+    """Return why `message` is no OpenAI chat message, or "" if it is one."""
     if not isinstance(message, dict):
         return "must be an object with a role"
     role = message.get("role")
@@ -226,7 +227,7 @@ def _is_too_deep(message: Json) -> bool:
 
 
 def _calls_problem(calls: object) -> str:
-    """Return why these are no tool calls of an assistant; empty if they are."""
+    """Return why `calls` are no tool calls of an assistant message, or "" if they are valid."""
     if calls is None:
         return ""
     if not isinstance(calls, list):
