@@ -113,9 +113,11 @@ def _parents_first(rollouts: Sequence[Rollout]) -> list[Rollout]:
     Of the files of one session, the longest comes first. If a session is its own ancestor, any
     order of these sessions may be returned.
     """
+    # Group the files by session, the longest file of each session first.
     by_session: dict[str, list[Rollout]] = {}
     for rollout in sorted(rollouts, key=lambda rollout: (-len(rollout.counts), str(rollout.path))):
         by_session.setdefault(rollout.id, []).append(rollout)
+    # Add each session after its ancestors. A dict keeps the order of insertion.
     ordered: dict[str, list[Rollout]] = {}
 
     def add(session: str, descendants: tuple[str, ...]) -> None:

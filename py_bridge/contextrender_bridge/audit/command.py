@@ -79,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
     runs = audit_input.runs
     if args.runs:
+        # `run_of` returns None for a run with invalid messages, which cannot be replayed.
         lines = [json.dumps(run.to_json()) for run in map(run_of, runs) if run]
         write("".join(f"{line}\n" for line in lines), args.runs)
         return 0
@@ -110,6 +111,7 @@ def _read_runs(files: Sequence[Path], agent: str | None) -> AuditInput:
             for home in folders:
                 READERS[name](home, audit_input)
     audit_input.settle()
+    # Report where nothing was found, and which files could not be read.
     if not audit_input.runs:
         default_folders = [folders[0] for folders in agent_folders.values()]
         places = ", ".join(map(str, files or default_folders))

@@ -174,6 +174,7 @@ def _objects(raw: bytes, audit_input: AuditInput) -> Iterator[Json]:
     try:
         value = _single_value(raw)
     except (ValueError, RecursionError):
+        # It is not one value, so read it as JSON Lines.
         for line in raw.splitlines():
             if line.strip():
                 yield from audit_input.parsed(line)
@@ -194,11 +195,13 @@ def _run_of_request(value: Json, name: str) -> _RequestRun | None:
     the messages of the request and then the answer in the response. `name` identifies the run if
     the log has no id.
     """
+    # Find the request, and name the run after the log's fields.
     is_request_itself = "messages" in value or "input" in value
     request = value if is_request_itself else dict(mapping(value.get("request")))
     model = str(request.get("model") or value.get("model") or "")
     task = str(value.get("task") or value.get("id") or name)
     run = RecordedRun(str(value.get("id") or name), str(value.get("source") or "file"), task, model)
+    # Add the prompt: `messages` of chat completions and Messages, or `input` of Responses.
     if isinstance(request.get("messages"), list):
         _add_messages(run, request)
     elif isinstance(request.get("input"), list):
@@ -207,6 +210,7 @@ def _run_of_request(value: Json, name: str) -> _RequestRun | None:
     else:
         return None
     prompt_length = len(run.messages)
+    # Add the answer and its usage.
     response = mapping(value.get("response"))
     _add_response(run, response)
     usage = usage_of(run.model, mapping(response.get("usage") or value.get("usage")))

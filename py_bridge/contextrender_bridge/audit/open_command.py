@@ -59,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         rows = [session.to_json() for session in opened_sessions]
         return print_json({"sessions": rows, "unreadable": audit_input.unreadable})
+    # A single session is printed with all its losses.
     is_alone = len(opened_sessions) == 1
     lines = [line for session in opened_sessions for line in session.lines(is_alone=is_alone)]
     out = console()

@@ -144,6 +144,7 @@ def export_of(runs: Sequence[RecordedRun]) -> Json:
     for recorded_run in runs:
         if recorded_run.messages and (run := run_of(recorded_run)):
             times = run.times or [0.0] * len(run.messages)
+            # The branch has no parent, so it is a history of its own.
             branches.append(
                 {
                     "number": len(branches),

@@ -31,6 +31,7 @@ def json_values(text: bytes | str) -> Iterator[object]:
                 yield last_object
             return
         yield value
+        # Several values may be separated by white space, zero bytes or commas.
         remaining_text = remaining_text[end:].lstrip("\0 \t\r\n,")
 
 

@@ -64,10 +64,12 @@ def replay(
     full history. The run that would exceed the limit is cut after its first calls. Each provider
     gets a verdict of its own, because the providers bill by different rules.
     """
+    # Select the runs to replay, the newest first, and cut the last one.
     full_runs = [run for run in recorded_runs if not is_sent_shortened(run)]
     replayable_runs = _replayable(full_runs)
     runs = _first_runs(replayable_runs, max_calls)
     calls = _call_count(runs)
+    # Replay them under every policy and budget, with repeated calls for missing results.
     replay_function = partial(replay_runs, workers=workers, closed_loop=True)
     cases = cases_of(POLICIES, BUDGETS)
     return ReplayReport(

@@ -80,6 +80,7 @@ class AuditReport:
             )
         if report.verdict is None:
             return [*sentences, "No run has tool results to omit, so there is nothing to save."]
+        # Name the provider if there are verdicts on several.
         for verdict in report.verdicts:
             head = f"{RULE_NAMES[verdict.rule]}: " if len(report.verdicts) > 1 else ""
             sentences.append(head + verdict.sentence)
@@ -114,7 +115,10 @@ class AuditReport:
 
     @property
     def compactions(self) -> list[str]:
-        """Sentences on what the agents' own compactions lost."""
+        """Sentences on how many compactions the agents made, and on what these lost.
+
+        Some cannot be measured, or are measured with an assumption: this is reported, too.
+        """
         report, score = self.replay_report, self.replay_report.compactions
         if score is None:
             return ["No agent compacted a session."]

@@ -218,6 +218,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=version("contextrender"))
+    # The listing above shows the commands, so suppress argparse's own.
     parser.add_argument(
         "command", nargs="?", choices=SUBCOMMANDS, metavar="COMMAND", help=argparse.SUPPRESS
     )

@@ -32,6 +32,7 @@ def script(shell: str, help_by_command: dict[str, str], agents: Sequence[str]) -
     if shell == "fish":
         return _fish_script(help_by_command, agents)
     names, programs = " ".join(help_by_command), " ".join(agents)
+    # zsh can use the script for bash after loading `bashcompinit`.
     head = "autoload -Uz bashcompinit && bashcompinit\n" if shell == "zsh" else ""
     return (
         f"{head}_contextrender() {{\n"

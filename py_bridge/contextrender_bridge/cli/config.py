@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     Return 1 if a setting is invalid, otherwise 0.
     """
     problems: list[str] = []
-    settings = list_settings(problems)
+    settings = list_settings(problems)  # adds a sentence to `problems` per invalid setting
     status = 1 if problems else 0
     if args.json:
         print_json({s.name: {"value": _format_value(s), "source": s.source} for s in settings})

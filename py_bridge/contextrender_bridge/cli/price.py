@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
             raise CommandError("--set and --unset need a model's name.")
         return _print_prices(as_json=args.json)
     if is_change:
-        _set_price(args.model, args.set)
+        _set_price(args.model, args.set)  # `args.set` is None for --unset
     prices = Prices.of()
     price, source = prices.of_model(args.model), prices.source_of(args.model)
     if args.json:

@@ -103,6 +103,7 @@ class Collect:
         make_data_private(data)
         with closing(Runtime(app_dir(), data)) as runtime:
             retention = Retention(runtime, Accounts(runtime, data), current_settings())
+            # Both have the same fields for each session.
             deletions = list(retention.due_sessions()) if args.dry_run else retention.delete_due()
         for deletion in deletions:
             session, megabytes = deletion.session, deletion.bytes / 2**20
@@ -192,7 +193,7 @@ def _print_findings(findings: Sequence[Mapping[str, Any]]) -> None:
     """
 
     def order(finding: Mapping[str, Any]) -> tuple[bool, str, str]:
-        """Return the key to sort a finding by: its user and session, after those with a session."""
+        """Return a finding's place in the order: by user and session, or last without a session."""
         has_no_session = not finding["session"]
         return has_no_session, finding["user"], finding["session"]
 

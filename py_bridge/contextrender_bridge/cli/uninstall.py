@@ -41,6 +41,7 @@ def run(args: argparse.Namespace) -> int:
         host = find_host(args.host)
         make_changes(host.uninstall(data_dir().absolute()), dry_run=args.dry_run)
         return 0
+    # Plugins are only listed, because each is removed by a command of its own.
     for name in installed_plugins():
         print(f"The plugin in {name}: `contextrender uninstall {name}` removes it.")
     description_by_path = dict(remaining_files())

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
             password = _read_line() if args.password_stdin else None
             user_id = accounts.add(args.name, password)
             print(accounts.token(user_id, _checked_days(args.days)))
-        elif args.action == "token" and args.revoke:
+        elif args.action == "token" and args.revoke:  # nothing is printed
             accounts.revoke(accounts.user_named(args.name))
         elif args.action == "token":
             user_id = accounts.user_named(args.name).user

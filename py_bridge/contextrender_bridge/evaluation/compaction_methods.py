@@ -103,6 +103,7 @@ class CompactedHistory:
         than the rest, because the prompt also has the texts that were not chosen.
         """
         counter, history = self.counter, self.history
+        # Choose the texts, and the budget with which results fill the rest.
         texts = choose_texts(self._texts(), size, counter, has_summary=bool(summary))
         budget = choose_budget(
             size,
@@ -120,6 +121,7 @@ class CompactedHistory:
             embedder=NoEmbedder,
             text_of=lambda message: content_text(self.messages[message].get("content")),
         )
+        # Of the rendered prompt, only the results are used.
         results = read_results(history, self.messages, rendered.selection)
         return self._write(texts, results, size, summary)
 

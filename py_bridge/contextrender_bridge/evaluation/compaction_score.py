@@ -83,9 +83,10 @@ class CompactionScore:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values. Shares are in [0, 1], of the measured steps.
+        """Return the score as plain values. Shares are in [0, 1].
 
-        A measured step used values that only results from before the compaction have.
+        Shares are of the measured steps: steps that used values which only results from before the
+        compaction have. Under `values`, they are of these values.
         """
         return {
             "count": self.count,

@@ -253,6 +253,7 @@ def _without(messages: Sequence[Json], results: Collection[int]) -> list[Json | 
         calls = message.get("tool_calls") or ()
         remaining_calls = [call for call in calls if str(call.get("id")) not in removed_ids]
         had_only_removed_calls = calls and not remaining_calls and not message.get("content")
+        # A message keeps its text and its other calls. Without any, it is removed, too.
         if position in results or had_only_removed_calls:
             remaining.append(None)
         elif len(remaining_calls) == len(calls):

@@ -80,7 +80,7 @@ class Diagnosis:
 
     @property
     def sentence(self) -> str:
-        """The diagnosis in words: the first loss, and the cost of all of them."""
+        """The diagnosis in words: why nothing was lost, or the first loss and the cost of all."""
         if not self.compactions:
             return (
                 "Nothing was lost: the agent never compacted its history, so each of its "

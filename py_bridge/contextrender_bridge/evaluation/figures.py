@@ -125,6 +125,7 @@ def _over_columns(run: RunScore, score: CaseScore) -> dict[str, float]:
         "over full cached": full.cache_read,
         "over full output": full.output,
     }
+    # `over_budget` counts the calls whose history exceeds the budget.
     exceeds_budget = score.recall.over_budget > 0
     return {
         "runs over": exceeds_budget,
@@ -203,10 +204,10 @@ RULE_TITLES: Final = {
 
 
 def _rule_figures(rule: str, title: str) -> Sequence[Figure]:
-    """Return the figures of one billing rule, whose title is used in the figures' titles.
+    """Return the figures of one billing rule: what prompts, calls and the closed loop cost.
 
     They are quotients of the columns of `_bill_columns` and `_loop_columns`. The whole bill is for
-    prompts and answers.
+    prompts and answers. `title` is the rule's title, which the figures' titles include.
     """
 
     def share(name: str, cost: str, column: str, full_column: str) -> Figure:

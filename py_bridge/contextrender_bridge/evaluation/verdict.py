@@ -209,7 +209,10 @@ class Verdict:
         )
 
     def _saving_sentence(self, best: CaseOutcome, cache: str) -> str:
-        """Return the saving of the recommended case, its misses, and from what length it pays."""
+        """Return the verdict that recommends a case: its saving, its misses, and when it pays.
+
+        It pays from some length of history on, if that is known. `cache` is the provider's cache.
+        """
         budget = f"a budget of {best.case.size} tokens" if best.case.budget else "automatic budget"
         misses = "no miss, because no step uses an earlier result"
         if best.miss_rate.value is not None:

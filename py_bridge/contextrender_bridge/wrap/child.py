@@ -67,6 +67,7 @@ def _forward_signals() -> Iterator[list[subprocess.Popen[bytes]]]:
         if not _is_in_foreground():
             forward(number, frame)
 
+    # Install the handlers for the block, and restore the previous ones afterwards.
     previous_handlers = {number: signal.signal(number, forward) for number in FORWARDED_SIGNALS}
     previous_handlers[signal.SIGINT] = signal.signal(signal.SIGINT, interrupt)
     try:

@@ -136,6 +136,7 @@ def _agent(name: str, variables: list[str]) -> Agent:
         raise CommandError(
             "name the agent or the command to run, as in `contextrender wrap claude`.", 2
         )
+    # Variables make it a plain command, even if it has the name of an agent.
     if not variables and name in AGENTS:
         return AGENTS[name]
     if not variables and shutil.which(name) is None:
@@ -151,7 +152,10 @@ def _agent(name: str, variables: list[str]) -> Agent:
 def _print_redirect(
     agent: Agent, redirect: Redirect, routes: ProviderRoutes, *, as_json: bool
 ) -> int:
-    """Print the redirected command, its variables and its providers, for --dry-run."""
+    """Print how the agent would be run, for --dry-run: its providers, variables and command.
+
+    As text, the last line can be pasted into a shell. Return 0.
+    """
     command = [agent.program, *redirect.arguments]
     if as_json:
         return print_json(

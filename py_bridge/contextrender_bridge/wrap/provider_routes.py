@@ -119,6 +119,7 @@ def _checked_address(upstream: str) -> str:
         raise CommandError(
             f"the provider's address {upstream!r} is not an http:// or https:// address."
         )
+    # Forwarding to another `wrap` or proxy on this machine would make a loop.
     origin = f"{parts.scheme}://{parts.netloc}"
     if parts.hostname in LOOPBACK and _is_contextrender(origin, parts.path):
         raise CommandError(

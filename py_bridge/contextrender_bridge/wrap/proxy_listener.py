@@ -172,6 +172,7 @@ class ProxyListener:
         headers, body = _decode_body(scope["headers"], body, self._bodies.max_bytes)
         if self._is_passed_through(body):
             headers = [*without(headers, MODE), (MODE, b"bypass")]
+        # The capture forwards the reply and reads its usage.
         capture = CallCapture(self._collector, headers, send)
         try:
             await proxy({**scope, "headers": headers}, _replay_body(body, receive), capture)

@@ -50,6 +50,7 @@ def link_suffix(
     if session is None:
         return ""
     view = service.ask("inspect_session", session=session, branch=branch)
+    # Without an option, the page shows the branch that was written last.
     shown_branch = view["head"] if branch is None else branch
     turns_by_branch = {each["number"]: each["turns"] for each in view["branches"]}
     last_turn = turns_by_branch[shown_branch]

@@ -106,7 +106,7 @@ def _quoted(text: str) -> str:
 
 
 def _only_tool(view: Json, tool: str | None) -> Json:
-    """Return the view without edges from other tools' results, and without nodes they leave alone.
+    """Return the view with only the edges from one tool's results, and only the nodes they need.
 
     If `tool` is None, return the view unchanged. Raise CommandError if the tool has no result.
     """
@@ -118,6 +118,7 @@ def _only_tool(view: Json, tool: str | None) -> Json:
         raise CommandError(f"the tool {tool!r} has no result; the tools with results are {tools}.")
     tool_number = results["tools"].index(tool)
     edges = [edge for edge in view["edges"] if results["names"][edge["result"]] == tool_number]
+    # Keep the operations and messages at the ends of these edges.
     used_operations = {edge["operation"] for edge in edges}
     operations = [
         operation for operation in view["operations"] if operation["event"] in used_operations

@@ -50,6 +50,7 @@ def draw(view: Json, session: str, totals: Json | None) -> RenderableType:
     if names_only_count:
         head.append(f" Not counted: misses of names of tools or fields alone ({names_only_count}).")
     head.append(old_versions_note(view["old_versions"]))
+    # Values and reasons share the width that remains, and are wrapped.
     table = new_table("turn", "result", text_columns=("result",))
     table.add_column("missing", ratio=2)
     table.add_column("reason", ratio=3)

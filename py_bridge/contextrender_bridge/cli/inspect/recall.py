@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     Before each result, print a line that names it. Raise CommandError unless either positions or a
     query are given.
     """
-    if bool(args.position) == bool(args.query):
+    if bool(args.position) == bool(args.query):  # both or neither
         raise CommandError("give either the positions of results or a --query.", 2)
     fields = {
         "results": args.position or None,

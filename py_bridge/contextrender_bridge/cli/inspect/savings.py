@@ -141,7 +141,7 @@ def group_rows(rows: Sequence[Json], by: Sequence[str]) -> dict[str, Json]:
             sums[field] += row[field]
         for field in SUMMED_COSTS:
             sums[field] += row[field] or 0
-        if row["cost"] is None:
+        if row["cost"] is None:  # the row's model has no price
             sums["calls_without_price"] += row["calls"]
     return sums_by_group
 

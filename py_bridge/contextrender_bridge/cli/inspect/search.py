@@ -51,6 +51,7 @@ def find_matches(service: ServiceClient, args: argparse.Namespace) -> Json:
 
     The newest match is first. `next` of the reply is None if there are no more matches.
     """
+    # The empty cursor requests the first page.
     result: Json = {"matches": [], "sessions": 0, "events": 0, "next": ""}
     while result["next"] is not None and len(result["matches"]) < args.limit:
         page = service.ask(
@@ -77,6 +78,7 @@ def draw(view: Json) -> RenderableType:
     table.add_column("kind", overflow="fold", ratio=1)
     table.add_column("text", overflow="fold", ratio=3)
     for match in view["matches"]:
+        # The kind and the tool's name, such as `result bash`. A failed call's result is red.
         kind = f"{match['kind']} {match['name']}".strip()
         table.add_row(
             agent_text(match["session"], "bold", 60),

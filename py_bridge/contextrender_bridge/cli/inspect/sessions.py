@@ -76,6 +76,7 @@ def draw(page: Json, search: str) -> RenderableType:
     rows = []
     for view, name in zip(page["sessions"], names, strict=True):
         totals = view["totals"]
+        # A cell for each of `HEADS` after the session's name.
         cells = (
             " · ".join(filter(None, (view["client"], view["about"]))),
             str(view["turns"]),

@@ -126,6 +126,7 @@ def draw(view: Json, session: str, totals: Json) -> RenderableType:
     """
     name_width, turn_columns = _column_widths(view["results"]["tools"])
     turns = view["turns"][-turn_columns:]
+    # The newest call is not a turn yet if it awaits its answer.
     head = Text.assemble(
         agent_text(session, "bold"),
         f"  {view['turn_count'] - view['awaits_answer']} turns, "
@@ -138,6 +139,7 @@ def draw(view: Json, session: str, totals: Json) -> RenderableType:
     legend = Text(f"turns {turns[0]['turn']} to {turns[-1]['turn']}:  ", "dim")
     for mark, word in zip(STYLES, WORDS, strict=True):
         legend.append(mark, STYLES[mark]).append(f" {word}  ", "dim")
+    # Of very many results, list only those that were relevant to these turns.
     listed_results, unlisted_count = _listed_results(view["results"], turns)
     if unlisted_count:
         legend.append(

@@ -34,6 +34,7 @@ def provider_line(turn: Json, price: Json | None) -> str:
     if turn["reply_ms"]:
         first, last = turn["first_byte_ms"] / 1000, turn["reply_ms"] / 1000
         facts.append(f"first byte after {first:.1f} s, whole answer after {last:.1f} s")
+    # The provider refused the call, or its reply broke off.
     if turn["status"] >= ERROR_STATUS:
         facts.append(" ".join(("failed with", str(turn["status"]), turn["error"])).rstrip())
     elif turn["error"]:

@@ -34,6 +34,7 @@ def run(args: argparse.Namespace) -> int:
     verdict = recommend(read_transcripts(args.files, args.limit), cases, replay)
     if args.json:
         return print_json(verdict.to_json())
+    # A cell for each of `COLUMNS`. The columns without a head have the intervals.
     rows = [
         (
             *(option.case.name, option.case.size),

@@ -58,10 +58,12 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError(
             f"the report's plot needs matplotlib. Install it with {how_to_install('eval')}."
         ) from None
+    # Replay as `contextrender replay` does, with the figures' file and the pairs set here.
     out = make_folder(args.out)
     args.json = out / "figures.json"
     args.compare = args.compare or _default_pairs(args.policy)
     report = replay_and_print(args)
+    # Write the page.
     curve_svg = curve(report.runs, report.bootstrap, report.verdict.rule)
     parts = report.parts_of_page(curve_svg, args.words)
     write(page(TITLE, parts), out / "report.html")

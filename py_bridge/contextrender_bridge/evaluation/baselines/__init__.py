@@ -66,6 +66,7 @@ def baseline_policy(name: str, summaries: Summaries, agent_defaults: bool = Fals
         """Select with a summary. Restore a newest result that the summary replaces."""
         selection = select_with_summary(view, BASELINES[name], summaries)
         context = next_call(view)
+        # `excerpts` has the summary at the result that it replaces.
         replaces_newest = any(
             substitute.kind == SUMMARY_KIND and result in context.newest
             for result, substitute in selection.excerpts.items()

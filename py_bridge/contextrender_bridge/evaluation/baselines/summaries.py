@@ -54,11 +54,13 @@ def transcript_text(messages: Sequence[Json], start: int) -> str:
     for position, message in enumerate(messages, start):
         role = str(message["role"])
         text = content_text(message.get("content")).strip()
+        # First the message's own text, under a line that says what it is.
         if role == "tool":
             tool = tool_by_call.get(str(message.get("tool_call_id"))) or "a tool call"
             parts.append(f"[{position}] result of {tool}:\n{text}")
         elif text:
             parts.append(f"[{position}] {role}:\n{text}")
+        # Then a line for each tool call of an answer.
         calls = message.get("tool_calls") if role == "assistant" else None
         for call in calls or ():
             tool, arguments = call_parts(call)

@@ -59,12 +59,14 @@ def select_with_summary(
     former = summaries.latest
     if former and (selection := _select_beside(view, method, former)):
         return selection
+    # Extend the summary by the messages that the method wants covered.
     covered, already_covered = method.boundary(view), former.covered if former else 0
     if covered > already_covered:
         limit = int(method.share * view.budget) - HEADER_TOKENS
         new_summary = summaries.extend(view.originals(already_covered, covered), limit)
         if new_summary and (selection := _select_beside(view, method, new_summary)):
             return selection
+    # Show the former summary with as many results as fit.
     if former and (selection := _select_beside(view, method, former, needs_all=False)):
         return selection
     return prune(view)
@@ -172,7 +174,7 @@ def _place_in_user_message(
     if not covered_user_messages:
         return None
     host = covered_user_messages[-1]
-    if host not in text.dropped:
+    if host not in text.dropped:  # keep the message's text, or the excerpt that is shown of it
         cut = text.cut.get(host)
         shown_text = cut.text if cut else view.text_of(host)
         summary_text = f"{shown_text}\n\n{summary_text}"

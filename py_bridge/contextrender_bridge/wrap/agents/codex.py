@@ -101,9 +101,8 @@ def _provider_key_and_address(
 ) -> tuple[str, str]:
     """Return the key of a provider's section in the configuration, and the provider's address.
 
-    The key of the built-in provider is empty, because it has no section.
-
-    Raise CommandError if the provider is not defined, has no address, or signs its requests.
+    The key of the built-in provider is empty, because it has no section. Raise
+    CommandError if the provider is not defined, has no address, or signs its requests.
     """
     if name in SIGNING_PROVIDERS:
         raise CommandError(
