@@ -25,7 +25,10 @@ class ContextRenderMemory:
     """Settings of `Planner`."""
 
     def get_conversation_history(self, exclude_system: bool = True) -> list[Json]:
-        """Return the messages for the next model call."""
+        """Return the rendered messages for the next model call.
+
+        Leave out the system message if `exclude_system` is true.
+        """
         memory: Any = super()
         # Always record the system message, so that the session has one history.
         history = memory.get_conversation_history(exclude_system=False)
@@ -45,7 +48,10 @@ class ContextRenderMemory:
 
 
 def install(unified_agent: Any, **settings: Any) -> None:
-    """Let all agents that the module creates later use the mixin, with these `Planner` settings."""
+    """Replace the module's memory manager by a subclass that renders, with `Planner` settings.
+
+    Agents that the module creates later use the subclass. A second call changes the settings.
+    """
     base = unified_agent.MemoryManager
     bases = (base,) if issubclass(base, ContextRenderMemory) else (ContextRenderMemory, base)
     members = {"contextrender": settings}

@@ -31,7 +31,7 @@ class ContextRenderMixin:
 
     @property
     def trimmed_messages(self) -> list[Json]:
-        """The messages for the next model call. The caller may change them."""
+        """The rendered messages for the next model call, as copies that the caller may change."""
         # The last instruction is the task itself, which is the user's turn.
         count = max(self.num_instruction_messages - 1, 0)
         session = f"{self.world.experiment_name}/{self.world.task_id}"

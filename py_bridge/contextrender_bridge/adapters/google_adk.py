@@ -40,11 +40,10 @@ class ContextRenderPlugin(BasePlugin):
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
     ) -> LlmResponse | None:
-        """Replace the request's contents by the rendered ones.
+        """Replace the request's contents by the rendered ones, and return None.
 
         Convert the contents that are history to Anthropic's format, render them, and convert the
-        rendered messages back. Contents after the history stay as they are. Return None, so that
-        ADK calls the model.
+        rendered messages back. Keep the contents after the history. None makes ADK call the model.
         """
         if llm_request.previous_interaction_id:
             # The provider has the history, so the request does not contain it.
@@ -69,7 +68,10 @@ class ContextRenderPlugin(BasePlugin):
 
 
 def _message(number: int, content: Content) -> Json:
-    """Return a content as a message of Anthropic's API, with a block for each part."""
+    """Return content `number` as a message of Anthropic's API, with a block for each part.
+
+    The message and its blocks get the field `ORIGIN`, by which their originals are found again.
+    """
     role = "assistant" if content.role == "model" else "user"
     blocks = []
     for part_number, part in enumerate(content.parts or []):
@@ -78,12 +80,13 @@ def _message(number: int, content: Content) -> Json:
 
 
 def _render_content(message: Json, contents: list[Content]) -> Content:
-    """Return the content of a rendered message, or the original content if it is unchanged.
+    """Convert a rendered message back to a content; return the original one if it is unchanged.
 
-    A message may have blocks of several contents: rendering joins neighbouring messages of the
-    model, because Gemini refuses two in a row. The first shown call gets the signature that Gemini
-    requires.
+    `contents` are the request's. A message may have blocks of several contents, because rendering
+    joins neighbouring messages of the model: Gemini refuses two in a row. The first shown call gets
+    the signature that Gemini requires.
     """
+    # Convert each block back, from the part that its origin names.
     original = contents[message[ORIGIN]]
     parts: list[Part] = []
     has_call = False
@@ -102,10 +105,10 @@ def _render_content(message: Json, contents: list[Content]) -> Content:
 
 
 def _with_signature(first_shown_call: Part, parts: list[Part]) -> Part:
-    """Return the first shown call of a content with the signature of the content's first call.
+    """Return the first shown call of a content, with the signature of the content's first call.
 
-    Only the first of parallel calls is signed, and Gemini requires the signature. `parts` are all
-    parts of the content.
+    Only the first of parallel calls is signed. If it is omitted, Gemini requires the signature on
+    the first shown call. `parts` are all parts of the content.
     """
     signature = next(part for part in parts if part.function_call).thought_signature
     if first_shown_call.thought_signature == signature:
@@ -120,6 +123,7 @@ def _history_length(contents: list[Content], user_content: Content | None) -> in
     session, and their place differs in each call. `user_content` is the user's newest message,
     which is history even if it follows results.
     """
+    # `end` is the position after the newest results or answer.
     end = len(contents)
     while end and contents[end - 1].role == "user" and not _has_results(contents[end - 1]):
         end -= 1
@@ -136,7 +140,7 @@ def _has_results(content: Content) -> bool:
 def _block(part: Part) -> Json:
     """Return a part as a content block of Anthropic's API.
 
-    A thought is shown as long as anything of the same answer is shown.
+    A thought becomes a block without text. It is shown if anything of the same answer is shown.
     """
     if part.function_call:
         call = part.function_call
@@ -155,6 +159,7 @@ def _block(part: Part) -> Json:
 
 def _render_part(part: Part, block: Json) -> Part:
     """Return the part, or a copy with the block's text or arguments if they differ."""
+    # The block is unchanged if it is equal to the part's own block.
     if block == {**_block(part), ORIGIN: block[ORIGIN]}:
         return part
     if block["type"] == "text":
@@ -176,7 +181,7 @@ def _instruction(instruction: Any) -> str:
 
 
 def _media(part: Any) -> Json:
-    """Return a block for a part of a request or result that is not text."""
+    """Return a block for a part that is not text. Its `source` has the part's fields."""
     fields = part.model_dump(mode="json", exclude_none=True, exclude={"thought_signature"})
     media = part.inline_data or part.file_data
     mime_type = (media.mime_type if media else None) or ""
@@ -185,7 +190,10 @@ def _media(part: Any) -> Json:
 
 
 def _result(part: Part) -> Json:
-    """Return the content of a result's block: the response's only text, or the response as JSON."""
+    """Return the field `content` of a result's block: the response's text, and the result's media.
+
+    If the response is not a single text, its text is JSON.
+    """
     result, key = part.function_response, _text_key(part)
     response = result.response or {}
     text = response[key] if key else json.dumps(response, default=str, ensure_ascii=False)

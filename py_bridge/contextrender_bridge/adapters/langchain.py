@@ -40,10 +40,11 @@ class ContextRenderMiddleware(AgentMiddleware):
         return handler(self._planner.fail_open(self._render, request))
 
     async def awrap_model_call(self, request: ModelRequest, handler: AsyncHandler) -> ModelResponse:
-        """Do the same as `wrap_model_call`, for asynchronous agents."""
+        """Call the model with the rendered messages, for asynchronous agents."""
         return await handler(await self._planner.fail_open_async(self._render, request))
 
     def _render(self, request: ModelRequest) -> ModelRequest:
+        """Return the request with the rendered messages."""
         chat = _chat_messages(request)
         return _render_request(request, self._planner.render(chat, session=_thread()))
 
@@ -101,12 +102,14 @@ def _render_message(
     copy with the rendered text, and without the omitted tool calls and their content blocks. The
     signature of an omitted call moves to the first shown call.
     """
+    # Find what the prompt shows of the message.
     calls = message.tool_calls if isinstance(message, AIMessage) else []
     remaining = rendered.remaining(position, len(calls))
     if remaining is None:
         return None
     if remaining.is_unchanged:
         return message
+    # Replace the text, and remove what belongs to omitted calls.
     shown_calls = [calls[number] for number in remaining.calls]
     omitted_ids = {call["id"] for call in calls if call not in shown_calls}
     content = _shown_content(message.content, remaining.text, omitted_ids)
@@ -123,10 +126,10 @@ def _render_message(
 
 
 def _shown_content(content: Any, text: str | None, omitted_ids: set[str | None]) -> Any:
-    """Return a message's content with `text` in place of its text, unless that is None.
+    """Return a message's content with `text` in place of its own text.
 
-    The blocks of the calls with the `omitted_ids` are omitted, and the reasoning that led only to
-    omitted blocks.
+    If `text` is None, keep the own text. Omit the blocks of the calls with the `omitted_ids`, and
+    the reasoning that led only to omitted blocks.
     """
     if not isinstance(content, list):
         return content if text is None else text
@@ -134,6 +137,7 @@ def _shown_content(content: Any, text: str | None, omitted_ids: set[str | None])
     shown_texts = iter(texts if text is None else with_text(texts, text))
 
     def show(block: str | Json) -> str | Json | None:
+        """Return a block as it is shown, or None if it is omitted."""
         if holds_text(block):
             return next(shown_texts, None)
         return None if _is_block_of(block, omitted_ids) else block
@@ -151,11 +155,13 @@ def _is_block_of(block: str | Json, call_ids: set[str | None]) -> bool:
 
 
 def _shown_signatures(ids: list[str | None], numbers: list[int], signatures: Json) -> Json:
-    """Return the signatures of the shown calls by call id.
+    """Return a dictionary that maps the ids of shown calls to their signatures.
+
+    `ids` are the ids of all calls of a message, and `numbers` are the numbers of the shown ones.
+    `signatures` maps the ids of all calls that are signed to their signatures.
 
     Gemini signs only the first of parallel calls, and requires that signature. If the signed call
-    is omitted, the first shown call gets its signature. `ids` are the ids of all calls, `numbers`
-    the positions of the shown ones, and `signatures` the signatures of all calls by call id.
+    is omitted, give its signature to the first shown call.
     """
     if not numbers:
         return {}

@@ -33,12 +33,15 @@ class ContextRenderAgent(DefaultAgent):
         self._session = ""
 
     def run(self, task: str = "", **variables: Any) -> Json:
-        """Run the task. Unless the settings name a session, it is recorded in a new one."""
+        """Run the task, and record it in the session of the settings, or else in a new one."""
         self._session = self._session_setting or f"mini-{uuid4().hex[:12]}"
         return super().run(task, **variables)
 
     def query(self) -> Json:
-        """Query the model with the rendered messages, and add its messages to the full history."""
+        """Query the model with the rendered messages, and return the model's message.
+
+        `messages` keeps the full history, with the new messages of the model added.
+        """
         history = self.messages
         prompt = self._render()
         rendered_count = len(prompt)
@@ -56,7 +59,7 @@ class ContextRenderAgent(DefaultAgent):
         return super().serialize(info, *extra_dicts)
 
     def _render(self) -> list[Json]:
-        """Return the messages for the next model call, as a new list."""
+        """Return the rendered messages for the next model call, as a new list."""
         if any(_is_from_responses(message) for message in self.messages):
             body = {"input": _items(self.messages)}
             fit = self._planner.fit(body, session=self._session, dialect="responses")

@@ -30,9 +30,9 @@ class ContextRenderFilter:
         return await self._rendered_input(data, None)
 
     def for_session(self, session: Session | str) -> CallModelInputFilter:
-        """Return this filter for one session, which is a session of the SDK or a name.
+        """Return a filter that records in one session, which is given as the SDK's or by its name.
 
-        The SDK does not pass the session to a filter.
+        The SDK does not pass its session to a filter, so it must be named here.
         """
 
         async def render(data: CallModelData[Any]) -> ModelInputData:
@@ -47,8 +47,8 @@ class ContextRenderFilter:
     ) -> ModelInputData:
         """Return the input with the rendered items, and the instructions unchanged."""
         model_data = data.model_data
-        # The recorded history lacks the instructions, because it is the same for all agents that
-        # hand over to each other.
+        # Do not record the instructions: agents that hand over to each other share one history, but
+        # each has its own instructions.
         body: Json = {"input": model_data.input}
         fit = await asyncio.to_thread(self._planner.fit, body, session=session, dialect="responses")
         return ModelInputData(input=fit.body["input"], instructions=model_data.instructions)

@@ -61,10 +61,10 @@ class Planner:
         session: str | None = None,
         dialect: str = "chat",
     ) -> RenderedRequest:
-        """Return the history to send. It is unchanged after a failure (`ContextRender.fit`).
+        """Render a history or a request body, and return it. After a failure it is unchanged.
 
-        `session` is the runtime's name of the session. If it is None, the name is made from the
-        first messages.
+        `session` is the runtime's name of the session, which the planner's own setting overrides.
+        If there is neither, the name is made from the first messages.
         """
         return self.client.fit(
             self._session or session or None, messages, dialect=dialect, **self._settings
@@ -89,7 +89,7 @@ class Planner:
             return history
 
     async def fail_open_async(self, render: Callable[[T], T], history: T) -> T:
-        """Do the same as `fail_open`, for runtimes with an event loop."""
+        """Run `fail_open` in a thread, so that the runtime's event loop is not blocked."""
         return await asyncio.to_thread(self.fail_open, render, history)
 
 
@@ -109,10 +109,10 @@ class RemainingMessage:
 
 @dataclass(frozen=True)
 class RenderedHistory:
-    """A plan for a runtime's messages.
+    """The plan of a prompt, with the positions of the runtime's messages in it.
 
-    `positions` has, for each message of the runtime, the position of its canonical message in the
-    plan; None if the message could not be read.
+    `positions` has an entry for each message of the runtime: the position of its canonical message,
+    to which the plan refers, or None if the message could not be read.
     """
 
     plan: MessagePlan
@@ -124,7 +124,7 @@ class RenderedHistory:
         Return None if the message is omitted.
         """
         position = self.positions[message]
-        if position is None:
+        if position is None:  # A message that cannot be read is always shown.
             return RemainingMessage(list(range(call_count)), None, is_unchanged=True)
         shown_calls = [call for call in range(call_count) if self.plan.shows_call(position, call)]
         text = self.plan.text(position)
@@ -147,14 +147,15 @@ def shown_parts(
 ) -> list[Any]:
     """Return the shown parts of a message. `show` returns a part as it is shown, None if omitted.
 
-    A provider refuses reasoning without the part that it led to. So if all parts between reasoning
-    and the next reasoning are omitted, omit the reasoning, too.
+    A provider refuses reasoning without the part that it led to. So if all parts between one
+    reasoning and the next are omitted, omit the first reasoning, too.
     """
     sent_parts: list[Any] = []
     pending_reasoning: list[Any] = []  # the reasoning after the last shown part
     has_omitted = False  # a part after that reasoning is omitted
     for part in parts:
         if is_reasoning(part):
+            # If a part was omitted since the pending reasoning and none was shown, drop that.
             pending_reasoning = [part] if has_omitted else [*pending_reasoning, part]
             has_omitted = False
         elif (sent_part := show(part)) is None:
@@ -172,11 +173,12 @@ def fit_texts(
     instruction_count: int = 0,
     session: str | None = None,
 ) -> Sequence[Json]:
-    """Return the messages to show, for runtimes that send results as text of the user.
+    """Render the messages of a runtime that sends results as text of the user.
 
-    Return `messages` itself if all are shown. The first `instruction_count` messages are always
-    shown. After them, a user message that follows an assistant message is a result. An omitted
-    result becomes a short line if the roles would otherwise not alternate.
+    Return the messages to show, or `messages` itself if all are shown or rendering fails. The first
+    `instruction_count` messages are always shown. After them, a user message that follows an
+    assistant message is a result. If an omitted result would leave two messages of the model side
+    by side, a short line replaces it.
     """
 
     def render(history: Sequence[Json]) -> Sequence[Json]:
@@ -192,7 +194,7 @@ def fit_texts(
                 follows_assistant = prompt and prompt[-1].get("role") == "assistant"
                 if follows_assistant and message.get("role") != "assistant":
                     prompt.append({**message, "content": OMITTED})
-            elif remaining.text is None:
+            elif remaining.text is None:  # shown unchanged
                 prompt.append(message)
             elif remaining.text:
                 content = with_text(message.get("content"), remaining.text)
@@ -203,9 +205,11 @@ def fit_texts(
 
 
 def _with_role(messages: Sequence[Json], number: int, instruction_count: int) -> Json:
-    """Return a message with the role `system` if it is an instruction, `tool-response` if a result.
+    """Return the message at position `number` with the role by which it is read.
 
-    Other messages keep their role.
+    One of the first `instruction_count` messages is an instruction and gets the role `system`. A
+    user message after an assistant message is a result and gets the role `tool-response`. Other
+    messages keep their role.
     """
     message = messages[number]
     if number < instruction_count:

@@ -67,8 +67,12 @@ class ContextRenderCapability(AbstractCapability[Any]):
         return request_context if prompt is messages else replace(request_context, messages=prompt)
 
     def _render(self, messages: list[ModelMessage], session: str | None) -> list[ModelMessage]:
-        """Return the rendered messages, or `messages` itself if all are shown."""
-        # Instructions may differ between requests, so those of the first message are recorded.
+        """Return the rendered messages, or `messages` itself if all are shown.
+
+        If `session` is None, the session's name is made from the messages.
+        """
+        # Instructions are no part of a message. They may differ between requests, so record those
+        # of the first message, as a system message.
         instructions = messages[0].instructions if isinstance(messages[0], ModelRequest) else None
         system = [{"role": "system", "content": instructions}] if instructions else []
         chat = [entry for message in messages for entry in _as_chat(message)]
@@ -79,15 +83,18 @@ class ContextRenderCapability(AbstractCapability[Any]):
 
 
 def _is_history(part: Any) -> bool:
-    """Return whether a part is history. Other parts are always shown and not recorded."""
+    """Return whether a part is history. Other parts are always shown and not recorded.
+
+    Among the other parts are thinking and the results by which tools are discovered.
+    """
     is_history = isinstance(part, _HISTORY_PARTS)
     return is_history and getattr(part, "tool_kind", None) not in _TOOL_DISCOVERY
 
 
 def _as_chat(message: ModelMessage) -> list[Json]:
-    """Return the chat messages of a message: one for a response, one per part of a request.
+    """Convert a message to chat messages: one for a response, one per part of a request.
 
-    Parts that are no history have none.
+    Leave out parts that are no history. A message without history has no chat messages.
     """
     parts = [part for part in message.parts if _is_history(part)]
     if isinstance(message, ModelRequest):
@@ -147,7 +154,8 @@ def _render_messages(
 ) -> list[Any]:
     """Return the rendered messages.
 
-    `positions` yields the numbers of their chat messages in order, one for each that is rendered.
+    `positions` yields the positions of the chat messages that `_as_chat` made of `messages`. Each
+    part or message that has a chat message takes the next one.
     """
     prompt = []
     for message in messages:
@@ -164,9 +172,9 @@ def _render_messages(
 def _render_request(
     parts: Sequence[Any], rendered: RenderedHistory, positions: Iterator[int]
 ) -> list[Any]:
-    """Return the parts of a request that are shown.
+    """Return the parts of a request that are shown, with substitute texts if the plan has any.
 
-    Each history part is a chat message of its own, and takes its number from `positions`.
+    Each history part is a chat message of its own, whose position is the next of `positions`.
     """
     sent_parts = []
     for part in parts:
@@ -191,10 +199,10 @@ def _render_response(
 ) -> list[Any]:
     """Return the parts of a response that are shown.
 
-    All history parts of a response are one chat message, which takes its number from `positions`.
-    Its text parts are replaced by the rendered text. Omitted calls are removed, and so is thinking
-    after which nothing else is shown. The provider's signature of an omitted call moves to the
-    first shown call.
+    All history parts of a response are one chat message, whose position is the next of `positions`.
+    Remove omitted calls, and thinking after which nothing else is shown. If the plan has a
+    substitute text, it replaces all text parts. The provider's signature of an omitted call moves
+    to the first shown call.
     """
     history_parts = [part for part in parts if _is_history(part)]
     if not history_parts:
@@ -205,11 +213,12 @@ def _render_response(
         remaining = RemainingMessage([], "", is_unchanged=False)
     if remaining.is_unchanged:
         return list(parts)
-    # By the identity of the call's part, because equal calls may have different positions.
+    # Find the shown calls. The keys are the parts' identities, because two calls may be equal.
     shown_calls = {id(calls[number]): calls[number] for number in remaining.calls}
     if remaining.calls:
         first = remaining.calls[0]
         shown_calls[id(calls[first])] = _with_signature(calls[first], omitted=calls[:first])
+    # Find the text parts to show.
     texts = [part for part in history_parts if isinstance(part, TextPart)]
     if remaining.text is not None:
         # The first text part has the whole new text. Clear the id, or the provider substitutes its
@@ -219,6 +228,7 @@ def _render_response(
     shown_texts = iter(texts)
 
     def show(part: Any) -> Any:
+        """Return a part as it is shown, or None if it is omitted."""
         if not _is_history(part):
             return part
         if isinstance(part, TextPart):

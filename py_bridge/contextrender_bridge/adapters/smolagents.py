@@ -49,10 +49,10 @@ class _ContextRenderMixin(MultiStepAgent):
     """The session of the agent's last rendered history, None before the first one."""
 
     def write_memory_to_messages(self, summary_mode: bool = False) -> list[ChatMessage]:
-        """Return the rendered messages of the memory."""
+        """Return the memory's messages, rendered. `summary_mode` is true for a call for a plan."""
         messages: list[ChatMessage] = super().write_memory_to_messages(summary_mode)
-        # The messages for a plan lack the system prompt and earlier plans. They would be recorded
-        # as another conversation, unless they get the agent's session.
+        # The messages for a plan lack the system prompt and earlier plans. So they would be
+        # recorded as another conversation. Add the prompt, and name the agent's session.
         prompt = self.memory.system_prompt.to_messages() if summary_mode else []
         session = self.contextrender_session if summary_mode else None
         return self.planner.fail_open(
@@ -62,9 +62,9 @@ class _ContextRenderMixin(MultiStepAgent):
     def _render(
         self, prompt: list[ChatMessage], messages: list[ChatMessage], session: str | None
     ) -> list[ChatMessage]:
-        """Return the rendered messages.
+        """Render the messages, and return those to send.
 
-        The recorded history has the messages `prompt` before them. If `session` is None, the
+        Record them after the messages `prompt`, which are not returned. If `session` is None, the
         session is found by the messages.
         """
         chat, positions = _chat_messages([*prompt, *messages])
@@ -82,12 +82,14 @@ class _ContextRenderMixin(MultiStepAgent):
 
 
 def _chat_messages(messages: list[ChatMessage]) -> tuple[list[Json], list[int]]:
-    """Return the history as chat messages, and the position of each message's chat message.
+    """Convert a history to chat messages.
 
-    The model's text and the calls of one step become one assistant message. smolagents sends the
-    calls of a step as one message with one result, so they become one tool call. After that result
-    the step may have an error or images. Each of them becomes the result of another call without
-    arguments, because each result needs a call of its own.
+    Return the chat messages, and for each message of smolagents the position of its chat message.
+
+    A step of smolagents has the model's text, one message with all its calls, and one result. After
+    that, it may have an error or images. The text and the calls become one assistant message with
+    one tool call. The result becomes its result. Each error or group of images becomes the result
+    of another call, without arguments, because each result needs a call of its own.
     """
     chat: list[Json] = []
     positions: list[int] = []
@@ -98,6 +100,7 @@ def _chat_messages(messages: list[ChatMessage]) -> tuple[list[Json], list[int]]:
         has_assistant = assistant_position >= 0
         is_result = message.role == MessageRole.TOOL_RESPONSE or _is_images(content)
         if message.role == MessageRole.TOOL_CALL:
+            # Add the call to the model's text before it, or to a new message if there is none.
             follows_assistant = has_assistant and assistant_position == len(chat) - 1
             if not follows_assistant:
                 assistant_position, answered_count = len(chat), 0
@@ -105,6 +108,7 @@ def _chat_messages(messages: list[ChatMessage]) -> tuple[list[Json], list[int]]:
             chat[-1]["tool_calls"] = [_call(assistant_position, 0, plain_text(content))]
             positions.append(assistant_position)
         elif has_assistant and is_result:
+            # Add the result of the step's next call without a result.
             calls = chat[assistant_position].setdefault("tool_calls", [])
             if answered_count == len(calls):  # No call is left for this result.
                 calls.append(_call(assistant_position, answered_count, ""))
@@ -113,6 +117,7 @@ def _chat_messages(messages: list[ChatMessage]) -> tuple[list[Json], list[int]]:
             positions.append(len(chat))
             chat.append({"role": "tool", "content": content, **call_id})
         else:
+            # Add any other message. One of the model begins a step, and any other one ends it.
             is_assistant = message.role == MessageRole.ASSISTANT
             assistant_position, answered_count = len(chat) if is_assistant else -1, 0
             positions.append(len(chat))
@@ -121,11 +126,11 @@ def _chat_messages(messages: list[ChatMessage]) -> tuple[list[Json], list[int]]:
 
 
 def _call(assistant_position: int, number: int, text: str) -> Json:
-    """Return the call that a text of smolagents describes.
+    """Return the chat call for the text in which smolagents lists the calls of a step.
 
-    If the text describes one call, use its name and arguments. If it describes several, the text
-    itself is the arguments. The id is made from the assistant message's position in the history and
-    the call's `number` in that message.
+    If the text lists one call, use its name and arguments. Otherwise the name is `CALL_NAME`, and
+    the text itself is the arguments. The id is made from the assistant message's position in the
+    history and the call's `number` in that message.
     """
     name, arguments = CALL_NAME, text
     try:

@@ -45,9 +45,10 @@ class CompactedBranch:
 
 
 def find_compaction(text: str) -> tuple[CompactedBranch, str] | None:
-    """Return the messages that the last compaction in a text replaces, and the text after it.
+    """Find the last compaction in a text.
 
-    Return None if the text has no compaction.
+    Return which messages it replaces, and the text after it (after its line `LAST_LINE`). Return
+    None if the text has no compaction.
     """
     first_lines = list(_FIRST_LINE.finditer(text))
     if not first_lines:

@@ -84,6 +84,7 @@ class _Gzip:
     def feed(self, piece: bytes) -> bytes:
         """Return the decoded content of the next piece."""
         content = self._reader.decompress(piece)
+        # At the end of a member, begin to read the next one.
         while self._reader.eof and (next_member := self._reader.unused_data):
             self._reader = zlib.decompressobj(wbits=_GZIP_WINDOW)
             content += self._reader.decompress(next_member)

@@ -138,7 +138,8 @@ _BY_STATUS = {401: Unauthorized, 404: NotFound, 409: Conflict}
 def error_of(status: int, body: object) -> ContextRenderError:
     """Return the error that a reply with this HTTP status and JSON body describes.
 
-    A body that is not ContextRender's becomes a ServerError with the code `unexpected_reply`.
+    Its class is found by the error's code, otherwise by the status. A body that is not
+    ContextRender's becomes a ServerError with the code `unexpected_reply`.
     """
     error = body.get("error") if isinstance(body, Mapping) else None
     if not isinstance(error, Mapping):

@@ -33,7 +33,10 @@ def how_to_install(extra: str) -> str:
 
 
 def how_to_serve() -> str:
-    """Return what this environment needs to run the service, as the end of a sentence."""
+    """Return what this environment needs to run the service: the end of a sentence after "needs".
+
+    It is a command, or the needed Python version with a command.
+    """
     if can_serve():
         return how_to_install("server")
     version = f"{platform.python_version()} at {sys.executable}"
@@ -57,7 +60,8 @@ def _installer() -> str:
 def _requirement(extras: list[str]) -> str:
     """Return the requirement that installs this distribution with these extras.
 
-    Its source is the one that `direct_url.json` names (PEP 610), otherwise the package index.
+    It names the source that this distribution was installed from: a folder or a repository if
+    `direct_url.json` names one (PEP 610), otherwise the package index.
     """
     extras_suffix = f"[{','.join(extras)}]"
     try:

@@ -37,8 +37,8 @@ Version = tuple[int, ...]
 def name_in_table(model: str) -> str | None:
     """Return the name of the table's row for a model, None if there is none.
 
-    Look for a row of the model's name, with or without its provider and its date. If there is none,
-    take the row of the newest model of its family.
+    Look for a row of the model's own name, also without its provider and its date. If there is
+    none, take the row of the newest model of its family.
     """
     table = prices()
     model, _ = split_rates(model)
@@ -60,15 +60,16 @@ def is_listed(model: str) -> bool:
     """
     listed_name = name_in_table(model)
     model, _ = split_rates(model)
-    # The model's name may have a provider before the listed name.
+    # Use `in`, because the model's name may have a provider before the listed name.
     return listed_name is not None and _DATE.sub("", listed_name) in _DATE.sub("", model)
 
 
 def add_rates(model: str, prompt: int, usage_fields: Mapping[str, Any] | None = None) -> str:
-    """Return the model's name with the rates of a call whose prompt has `prompt` tokens.
+    """Return the model's name with the rates of a call in parentheses.
 
-    `usage_fields` is the provider's usage record. The rates that it names are added to the rates in
-    the model's name. The rate for the prompt's length replaces the earlier one.
+    `prompt` is the number of the prompt's tokens. Add the rates that the provider's usage record
+    `usage_fields` names to the rates that `model` has already. Replace the rate for the prompt's
+    length.
     """
     name, rates = split_rates(model)
     row = model_row(name) or {}
@@ -92,7 +93,10 @@ def window_of(model: str) -> int | None:
 
 @cache
 def _newest_by_family() -> dict[Family, str]:
-    """Return the newest model of each family. Ignore names with a provider (`provider/model`)."""
+    """Return a dictionary that maps each family to the name of its newest model.
+
+    Ignore names with a provider (`provider/model`).
+    """
     newest: dict[Family, tuple[Version, int, str]] = {}
     for name in prices():
         if "/" in name:

@@ -15,7 +15,8 @@ _ENTRY = re.compile(r"(?:\w+://)?(?:\[([^\]]+)\]|([^:/]*))(/\d+)?(?::(\d+))?/?")
 def network_proxy_of(url: str, proxies: Mapping[str, str] | None = None) -> str | None:
     """Return the address of the network proxy for a URL, or None to connect directly.
 
-    `proxies` are the environment's, as `getproxies` returns them.
+    `proxies` has the form of the result of `getproxies`, which maps schemes to addresses. If it is
+    None, take the environment's.
     """
     proxies = getproxies() if proxies is None else proxies
     parts = urlsplit(url)
@@ -38,13 +39,18 @@ def _is_excluded(host: str, port: int | None, no_proxy: str) -> bool:
 
 
 def _matches(entry: str, host: str, port: int | None) -> bool:
-    """Return whether an entry of `NO_PROXY` matches a host and its port."""
+    """Return whether an entry of `NO_PROXY` matches a host and its port.
+
+    An entry without a port matches every port.
+    """
+    # Divide the entry into a name, or an address with the length of a network, and a port.
     name, entry_port = entry, None
     if match := _ENTRY.fullmatch(entry):  # all entries but IPv6 addresses without brackets
         address_in_brackets, name_or_address, prefix_length, entry_port = match.groups()
         name = (address_in_brackets or name_or_address) + (prefix_length or "")
     if entry_port and int(entry_port) != port:
         return False
+    # `*.example.org` and `.example.org` mean the same as `example.org`.
     name = name.removeprefix("*").removeprefix(".")
     try:
         return ip_address(host) in ip_network(name, strict=False)

@@ -67,16 +67,17 @@ def make_private(folder: Path) -> Path:
 
 
 def make_data_private(folder: Path) -> Path:
-    """Create a data folder, or close it to other users, and return its resolved path.
+    """Make sure that a data folder exists and is closed to other users; return its resolved path.
 
     Close an open folder only if it belongs to this user, and is empty or has one of
-    `CONTEXTRENDER_FILES`. Raise CommandError for any other open folder. Raise the errors of
-    `make_private`, too.
+    `CONTEXTRENDER_FILES`, so that nobody else's folder is closed. Raise CommandError for any other
+    open folder. Raise the errors of `make_private`, too.
     """
     folder = make_private(folder)
     status = folder.stat()
     is_own = hasattr(os, "geteuid") and status.st_uid == os.geteuid()
-    # A container gets a volume as a folder of another user, which the container's group may open.
+    # In a container, the data folder may be a volume that belongs to another user and is open to
+    # the container's group. So only a folder of this user must be closed to its group, too.
     forbidden_bits = 0o077 if is_own else 0o007
     if os.name == "nt" or not status.st_mode & forbidden_bits:
         return folder
@@ -96,6 +97,7 @@ def write_private(path: Path, text: str) -> None:
 
     If the machine loses power meanwhile, the file has either the old or the new contents.
     """
+    # Write to another file and sync it, then rename it.
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -55,10 +55,10 @@ class Price:
         )
 
     def cost_of_counts(self, prompt: int, cached: int, output: int) -> float:
-        """Return the cost in dollars of a prompt and an answer, without a provider's usage.
+        """Return the cost in dollars of a prompt and an answer whose tokens were counted here.
 
-        `cached` tokens of the prompt were in the previous prompt and cost a cache read. The others
-        cost a cache write.
+        `cached` tokens of the prompt were in the previous prompt, so each costs a cache read. Each
+        other one costs a cache write, because the provider would store it in its cache.
         """
         uncached = max(prompt - cached, 0)
         return self.cache_write * uncached + self.cache_read * cached + self.output * output
@@ -75,10 +75,10 @@ class Prices:
 
     @classmethod
     def of(cls, prices: Sequence[str] = ()) -> Prices:
-        """Return the prices in the setting `prices` and in the argument, which takes precedence.
+        """Return the prices in the setting `prices` and in the argument `prices`.
 
-        A text of prices has the form `gpt-5.1:input=2,cached=0.5,output=8`. Raise InvalidRequest if
-        one is invalid.
+        The argument takes precedence. Each of its texts has the form
+        `gpt-5.1:input=2,cached=0.5,output=8`. Raise InvalidRequest if one is invalid.
         """
         try:
             price_lists = [as_prices(text) for text in (current_settings().prices, *prices) if text]
@@ -111,11 +111,12 @@ class Prices:
         return list_name if name_in_table(model) else ""
 
     def price_source_of(self, model: str) -> str:
-        """Return the name of the model whose price in the table is used for `model`.
+        """Return the name of another model whose price in the table is used for `model`.
 
-        The table may lack the model, and have the newest model of its family. It may lack a price
-        for some of the rates in the model's name, which are then left out. Return "" if the name
-        would be the model's own, if the operator set the price, or if there is no price.
+        If the table lacks the model, this is the newest model of its family. If the table lacks a
+        price for some of the rates in the model's name, the returned name has only the other rates.
+        Return "" if the name would be the model's own, if the operator set the price, or if there
+        is no price.
         """
         name, rates = split_rates(model)
         row = model_row(name)
@@ -137,6 +138,7 @@ class Prices:
 
 @cache
 def _table_price(model: str) -> Price | None:
+    """Return a model's price in the table at the rates in its name; None if there is none."""
     name, rates = split_rates(model)
     row = model_row(name)
     if row is None:
@@ -147,9 +149,8 @@ def _table_price(model: str) -> Price | None:
 def _price(row: Mapping[str, float]) -> Price:
     """Return the prices in a row of the table.
 
-    If a row has no price for cache reads or writes, these cost as much as uncached tokens. If it
-    has no price for writes that the cache keeps for an hour, these cost twice as much as uncached
-    tokens, as Anthropic charges.
+    If a row has no price for cache reads or writes, take the price of uncached tokens. If it has no
+    price for writes that the cache keeps for an hour, take twice that price, as Anthropic charges.
     """
     uncached = float(row["input_cost_per_token"])
     cache_read = row.get("cache_read_input_token_cost")

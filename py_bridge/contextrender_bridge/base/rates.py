@@ -57,7 +57,10 @@ Row = Mapping[str, Any]
 
 
 def split_rates(name: str) -> tuple[str, tuple[str, ...]]:
-    """Return a model's name without its rates, and the rates."""
+    """Divide a name such as `gpt-5.4 (priority, above 272K)` into the model's name and its rates.
+
+    A name without rates gives an empty tuple.
+    """
     match = _NAME_AND_RATES.fullmatch(name)
     if match is None:
         return name, ()
@@ -71,7 +74,11 @@ def join_rates(model: str, rates: Iterable[str]) -> str:
 
 
 def usage_rates(model: str, usage_fields: Mapping[str, Any], row: Row) -> Iterator[str]:
-    """Yield the rates that a provider's usage record names. `row` is the model's row."""
+    """Yield the rates of a call that the provider's usage record names.
+
+    `row` is the model's row in the price table.
+    """
+    # The speed or the service tier.
     factors = row.get(FACTORS, {})
     tier = str(usage_fields.get("service_tier") or "").lower()
     speed = str(usage_fields.get("speed") or "").lower()
@@ -81,6 +88,7 @@ def usage_rates(model: str, usage_fields: Mapping[str, Any], row: Row) -> Iterat
         yield PRIORITY if is_priority else FAST
     elif tier not in STANDARD_TIERS:
         yield tier
+    # The region counts only if the table has a factor for it.
     region = str(usage_fields.get("inference_geo") or "").lower()
     if region in factors:
         yield region
@@ -88,7 +96,10 @@ def usage_rates(model: str, usage_fields: Mapping[str, Any], row: Row) -> Iterat
 
 
 def _tool_rates(model: str, usage_fields: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the rates of the provider's own tools that a call used, if these cost extra."""
+    """Yield the rates of the provider's own tools that a call used, if these cost extra.
+
+    A rate of web searches has their number, as in `2 web searches`.
+    """
     searches = _search_count(model, usage_fields)
     if searches > 0:
         size = usage_fields.get("search_context_size")
@@ -98,7 +109,8 @@ def _tool_rates(model: str, usage_fields: Mapping[str, Any]) -> Iterator[str]:
         yield "live search"  # xAI charges for each source.
     items = usage_fields.get(TOOL_ITEMS) or {}
     yield from (rate for item, rate in OTHER_TOOLS.items() if items.get(item))
-    # Anthropic bills its own compactions and an advisor's answers beside the counts of the call.
+    # Anthropic bills its own compactions and an advisor's answers beside the counts of the call. It
+    # lists them in `iterations`, where `message` is the call itself.
     iterations = usage_fields.get("iterations")
     for iteration in iterations if isinstance(iterations, list) else ():
         kind = iteration.get("type") if isinstance(iteration, Mapping) else None
@@ -107,7 +119,7 @@ def _tool_rates(model: str, usage_fields: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _search_count(model: str, usage_fields: Mapping[str, Any]) -> int:
-    """Return the number of web searches of a call."""
+    """Return the number of web searches of a call, by the provider's usage record."""
     if _ALWAYS_SEARCHES.search(model):
         return 1
     counts = []
@@ -121,7 +133,10 @@ def _search_count(model: str, usage_fields: Mapping[str, Any]) -> int:
 
 
 def prompt_rate(row: Row, prompt: int) -> str:
-    """Return the rate of a prompt with `prompt` tokens; empty if it has the standard price."""
+    """Return the rate of a prompt with `prompt` tokens; empty if it has the standard price.
+
+    It is `above NK` with the highest threshold, in thousands of tokens, that the prompt exceeds.
+    """
     matches = [match for column in row if (match := _LENGTH_COLUMN.fullmatch(column))]
     thresholds = [int(match[1]) for match in matches if prompt > 1_000 * int(match[1])]
     return f"above {max(thresholds)}K" if thresholds else ""
@@ -164,7 +179,12 @@ def _search_price(row: Row, rate: str) -> float | None:
 
 
 def at_rates(row: Row, rates: tuple[str, ...]) -> Row:
-    """Return the row's prices at these rates; a rate without a price changes nothing."""
+    """Return the row's prices per token at these rates, by the names in `PRICES`.
+
+    A rate for which the row has no price changes nothing.
+    """
+    # Find the columns of the rates for the prompt's length and the service tier, and the product
+    # of the other rates' factors.
     lengths = [match[1] for rate in rates if (match := _LENGTH_RATE.fullmatch(rate))]
     length_suffix = f"_above_{lengths[0]}k_tokens" if lengths else ""
     tiers = [rate for rate in rates if _has_tier(row, rate)]
@@ -172,7 +192,7 @@ def at_rates(row: Row, rates: tuple[str, ...]) -> Row:
     factors = row.get(FACTORS, {})
     factor = prod(factors.get(rate, 1.0) for rate in rates)
     input_price = _price_in(row, INPUT_PRICE, length_suffix, tier_suffix)
-    # A price without a column for these rates changes by the same factor as the input's price.
+    # If a price has no column for these rates, change it by the same factor as the input's price.
     input_change = 1.0 if input_price is None else input_price / row[INPUT_PRICE]
     prices: dict[str, float] = {}
     for name in PRICES:
@@ -183,10 +203,11 @@ def at_rates(row: Row, rates: tuple[str, ...]) -> Row:
 
 
 def _price_in(row: Row, name: str, length_suffix: str, tier_suffix: str) -> float | None:
-    """Return the price `name` at a prompt's length in a tier; None if the row has no column for it.
+    """Return a price at a prompt's length and in a tier; None if the row has no column for it.
 
-    An empty suffix stands for the standard length or tier. If the row has a column for each suffix
-    but none for both together, the two changes of the price are multiplied.
+    `name` is the column of the standard price. The suffixes of the length and the tier are empty
+    for the standard length and tier. If the row has a column for each suffix but none for both
+    together, multiply the standard price by both changes.
     """
     column_of_both = name + length_suffix + tier_suffix
     if column_of_both in row:
@@ -199,4 +220,5 @@ def _price_in(row: Row, name: str, length_suffix: str, tier_suffix: str) -> floa
 
 
 def _has_tier(row: Row, tier: str) -> bool:
+    """Return whether a model's row has prices for a service tier."""
     return tier in TIER_SUFFIXES and INPUT_PRICE + TIER_SUFFIXES[tier] in row

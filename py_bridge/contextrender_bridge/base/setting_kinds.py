@@ -61,6 +61,7 @@ def one_of(names: Sequence[str]) -> Callable[[str], str]:
 
 
 def _is_address(text: str) -> bool:
+    """Return whether a text is an HTTP address with a host."""
     parts = urlsplit(text)
     return parts.scheme in ("http", "https") and bool(parts.hostname)
 
@@ -102,7 +103,7 @@ def as_budget(text: str) -> int | str:
 
 
 def budget_of(text: str) -> int | str | None:
-    """Return a budget in tokens, or `auto`; None if the service would not accept the text."""
+    """Return the budget in a text: a number of tokens, or `auto`; None if it is invalid."""
     if text.strip().lower() == AUTO:
         return AUTO
     number = whole_number(text)
@@ -152,6 +153,7 @@ def as_patterns(text: str) -> frozenset[str]:
 
 
 def _has_open_bracket(glob: str) -> bool:
+    """Return whether the first `[` of a glob is never closed by a `]`."""
     _, bracket, rest_of_glob = glob.partition("[")
     # Directly after the [, a ] is a character of the set.
     return bool(bracket) and "]" not in rest_of_glob[1:]
@@ -169,9 +171,10 @@ def as_share(text: str) -> float:
 
 
 def as_prices(text: str) -> dict[str, dict[str, float]]:
-    """Return the prices of each model: dollars per million tokens, by kind of token.
+    """Return the prices by model, and for each model by kind of token.
 
-    The text has the form `MODEL:input=2,cached=0.5,output=8`, with `;` between models.
+    The text has the form `MODEL:input=2,cached=0.5,output=8`, with `;` between models. The prices
+    are dollars per million tokens.
     """
     prices: dict[str, dict[str, float]] = {}
     for entry in text.split(";"):
@@ -186,7 +189,10 @@ def as_prices(text: str) -> dict[str, dict[str, float]]:
 
 
 def _price_numbers(text: str) -> dict[str, float]:
-    """Return the numbers in a text such as `input=2,output=8`; empty if the text is invalid."""
+    """Return the numbers in a text such as `input=2,output=8`, by name; empty if it is invalid.
+
+    `input` and `output` are required, `cached` and `written` are optional.
+    """
     try:
         pairs = (pair.split("=") for pair in text.split(","))
         numbers = {name.strip(): float(number) for name, number in pairs}

@@ -268,7 +268,7 @@ _uses_defaults = False
 
 @contextmanager
 def defaults_for_invalid() -> Iterator[None]:
-    """Use defaults for invalid settings within the block, instead of stopping the command."""
+    """Let `read_settings` use defaults for invalid settings within the block, without an error."""
     global _uses_defaults
     _uses_defaults = True
     forget_settings()
@@ -303,12 +303,14 @@ def list_settings(faults: list[str] | None = None) -> list[SettingValue]:
             raise error
         faults.append(str(error))
 
+    # Read the configuration file. If it cannot be read, nothing of it is used.
     path, defaults = config_file(), Settings()
     file_values: dict[str, str] = {}
     try:
         file_values = _file_values(path)
     except CommandError as error:
         add_fault(error)
+    # Parse the text that sets each setting. Without one, the value is the default.
     settings = []
     for row in fields(Settings):
         value, source = getattr(defaults, row.name), "default"
@@ -334,7 +336,7 @@ def set_option(name: str, text: str) -> None:
 
 
 def variables(name: str) -> list[str]:
-    """Return the environment variables of a setting. The first one that is set is used."""
+    """Return the names of a setting's environment variables. The first one that is set is used."""
     also = next(row.metadata["also"] for row in fields(Settings) if row.name == name)
     return [f"CONTEXTRENDER_{name.upper()}", *([also] if also else [])]
 
@@ -370,7 +372,7 @@ def set_for_library(name: str, value: str) -> None:
 
 
 def can_open_windows() -> bool:
-    """Return whether this process can open windows."""
+    """Return whether this process can probably open windows, such as a browser's."""
     variables = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
     return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in variables)
 
@@ -383,10 +385,11 @@ def process_environment() -> dict[str, str]:
 def _text_of(
     name: str, also: str, file_values: Mapping[str, str], path: Path
 ) -> tuple[str, str] | None:
-    """Return the text of a setting and its source; None if nothing sets it.
+    """Return the text that sets a setting, and a phrase that names its source; None if none does.
 
-    `also` is a further environment variable of the setting. `file_values` were read from the
-    configuration file `path`.
+    Look at a command's option, the environment and the configuration file, in this order. `also` is
+    a further environment variable of the setting, empty if it has none. `file_values` were read
+    from the configuration file `path`.
     """
     if name in _OPTIONS:
         return _OPTIONS[name], f"--{name.replace('_', '-')}"
@@ -399,9 +402,10 @@ def _text_of(
 
 
 def parse_setting(read: Callable[[str], Any], text: str, source: str) -> Any:
-    """Return the value that `read` parses from a text.
+    """Return the value that the parser `read` makes of a text.
 
-    Raise CommandError, which names the `source` of the text, if the text is invalid.
+    If the text is invalid, raise CommandError with the exit code 2. Its message begins with
+    `source`, which names the option, variable or line that the text comes from.
     """
     try:
         return read(text)
@@ -415,6 +419,7 @@ def _file_values(path: Path) -> dict[str, str]:
     Raise CommandError if the file cannot be read, has an unknown setting, or has a value other than
     a text, a number, true or false.
     """
+    # The default file may be missing, but not one that `CONTEXTRENDER_CONFIG` names.
     if not path.exists() and not os.environ.get(CONFIG):
         return {}
     try:

@@ -42,7 +42,10 @@ def prices() -> Mapping[str, Mapping[str, Any]]:
 
 
 def encoding_of(name: str) -> tuple[str, dict[bytes, int]]:
-    """Return an encoding: the pattern that splits texts, and the rank of each token."""
+    """Read a shipped encoding of tiktoken.
+
+    Return the pattern that splits texts, and a dictionary that maps each token to its rank.
+    """
     import zstandard  # the thin client has neither it nor tiktoken
 
     packed = (DATA / "encodings" / f"{name}.zst").read_bytes()

@@ -29,8 +29,9 @@ def span(
 ) -> AbstractContextManager[None]:
     """Return a context manager that records its block as a span.
 
-    The span's parent is the span that the header `traceparent` of a request names, otherwise the
-    current span. Two underscores in an attribute's name stand for a dot.
+    The span's parent is the one that the header `traceparent` names, if it is among `headers`, and
+    otherwise the current span. Two underscores in an attribute's name stand for a dot. Without
+    OpenTelemetry, the context manager does nothing.
     """
     if _start_span is None:
         return _NO_SPAN
@@ -51,9 +52,10 @@ def _attribute_values(attributes: Attributes) -> Attributes:
 
 
 def use_opentelemetry(provider: Any = None) -> None:
-    """Start to make spans, with `provider` or with one that exports as the `OTEL_*` variables say.
+    """Let `span` record spans from now on.
 
-    Raise CommandError if OpenTelemetry is not installed.
+    Use `provider`, or one that exports as the `OTEL_*` variables say. Raise CommandError if
+    OpenTelemetry is not installed.
     """
     global _start_span
     try:
@@ -86,6 +88,7 @@ def _span_function(provider: Any) -> StartSpan:
             try:
                 yield
             except BaseException as failure:
+                # OpenTelemetry itself would record the message, so this is switched off above.
                 current_span.set_attribute("error.type", type(failure).__name__)
                 current_span.set_status(trace.StatusCode.ERROR)
                 raise

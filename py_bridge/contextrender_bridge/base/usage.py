@@ -41,7 +41,10 @@ class Usage:
     def of_prompt(
         cls, prompt: int, cache_read: int = 0, output: int = 0, embedded: int = 0
     ) -> Usage:
-        """Return the usage of a call with `prompt` tokens, `cache_read` of them from the cache."""
+        """Return the usage of a call with `prompt` tokens.
+
+        `cache_read` of these were read from the cache, the others are uncached.
+        """
         return cls(
             uncached=prompt - cache_read, cache_read=cache_read, output=output, embedded=embedded
         )
@@ -92,13 +95,17 @@ NOTHING_BILLED: Final = FullUsageState()
 def estimate_full_usage(
     previous: FullUsageState, usage: Usage, omitted_tokens: int, pause: float
 ) -> tuple[Usage, FullUsageState]:
-    """Estimate a call's usage with the full history; return it with the state for the next call.
+    """Estimate what usage a call would have had with the full history.
 
-    The full prompt is estimated as the prompt that the provider counted plus `omitted_tokens`, at
-    most the model's window. `pause` is the number of seconds since the previous call. The previous
-    full prompt counts as read from the cache if the provider has used its cache for this history
-    and the pause is below `LIFETIME`. Until a token is omitted, `usage` is returned unchanged.
+    Return the estimate, and the state for the history's next call. `usage` is the provider's count
+    of the prompt that was sent, and `pause` the number of seconds since the previous call.
+
+    The full prompt is estimated as the sent prompt plus `omitted_tokens`, at most the model's
+    window. The previous full prompt counts as read from the cache if the provider has used its
+    cache for this history and the pause is below `LIFETIME`. If no call so far has omitted a token,
+    return `usage` itself.
     """
+    # Estimate the full prompt, and update the state.
     omitted_tokens = max(omitted_tokens, 0)
     full_prompt = usage.prompt + omitted_tokens
     if window := window_of(usage.model):
@@ -111,6 +118,7 @@ def estimate_full_usage(
         return usage, state
     # A longer prompt may have a higher price, which `add_rates` puts into the model's name.
     usage = replace(usage, model=add_rates(usage.model, full_prompt))
+    # Divide the full prompt into cached and other tokens, as the provider would bill them.
     cache_read = 0
     if uses_cache and pause < LIFETIME:
         cache_read = min(previous.prompt, full_prompt)
@@ -118,9 +126,9 @@ def estimate_full_usage(
         # OpenAI: every token that the cache did not have is uncached.
         cache_read -= cache_read % CACHE_BLOCK
         return replace(usage, uncached=full_prompt - cache_read, cache_read=cache_read), state
-    # Anthropic: the tokens after the last cache breakpoint are uncached. They are as many as in the
-    # call itself. The tokens between those read from the cache and the breakpoint are written to
-    # it, with the same lifetime as most of the call's own writes.
+    # Anthropic: the tokens after the last cache breakpoint are uncached, as many as in the call
+    # itself. The tokens before the breakpoint that are not read from the cache are written to it,
+    # with the same lifetime as most of the call's own writes.
     uncached = min(usage.uncached, full_prompt - cache_read)
     written_tokens = full_prompt - cache_read - uncached
     is_for_an_hour = usage.cache_write_1h > usage.cache_write

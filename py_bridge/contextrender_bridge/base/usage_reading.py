@@ -83,10 +83,11 @@ Fields = Mapping[str, Any]
 def read_usage(kind: str, body: bytes) -> Usage | None:
     """Return the usage in a whole reply of the content type `kind`; None if it has none.
 
-    If a stream has several usages, later counts replace earlier ones, but a 0 replaces none.
+    A stream may have several usages. Later counts replace earlier ones, but a 0 replaces none.
     """
     model = ""
     usage_fields: dict[str, Any] = {}
+    # Collect the model's name and the fields with usage from all objects of the reply.
     for part in _objects_in(kind, body):
         for holder in _holders(part):
             model_name = holder.get("model") or holder.get("modelVersion")
@@ -106,8 +107,8 @@ def read_usage(kind: str, body: bytes) -> Usage | None:
 def usage_of(model: str, usage_fields: Fields) -> Usage | None:
     """Return a call's usage from the usage record of any API; None if that counts no prompt.
 
-    Calls are priced by their model's name. So the call's rates, such as the price of a long prompt,
-    are added to the name (base.rates).
+    Calls are priced by their model's name. So add the call's rates, such as the one for a long
+    prompt, to the name (base.rates).
     """
     usage = _counts_of(model, _with_plain_names(usage_fields))
     return usage and replace(usage, model=add_rates(model, usage.prompt, usage_fields))
@@ -130,8 +131,10 @@ def _with_plain_names(fields: Fields) -> dict[str, Any]:
 def _counts_of(model: str, fields: Fields) -> Usage | None:
     """Return the usage in the fields of any format; None if they count no prompt.
 
-    `fields` have the names of `_with_plain_names`.
+    The names of `fields` are in lower case, without `_` and `-` (`_with_plain_names`).
     """
+    # Find the count of the output and of the prompt. Formats with an input count beside the cached
+    # tokens are read separately.
     output = (_first_count(fields, _OUTPUT) or 0) + (_first_count(fields, _THOUGHTS) or 0)
     prompt, total = _first_count(fields, _PROMPT), _first_count(fields, _TOTAL)
     if prompt is None:
@@ -140,7 +143,7 @@ def _counts_of(model: str, fields: Fields) -> Usage | None:
             return _usage_beside_cache(model, fields, input_tokens, output)
         if input_tokens is not None:
             prompt = input_tokens
-        elif total:
+        elif total:  # The prompt is the total without the output.
             prompt = max(total - output, 0)
         else:
             prompt = _sum_of_cached_and_other(fields)
@@ -155,7 +158,7 @@ def _counts_of(model: str, fields: Fields) -> Usage | None:
 
 
 def _counts_cache(fields: Fields) -> bool:
-    """Return whether fields count the tokens read from or written to the cache."""
+    """Return whether fields count cached tokens under a name of Anthropic's or Bedrock's format."""
     counts = (_first_count(fields, _CACHE_READ), _first_count(fields, _CACHE_WRITE))
     return counts != (None, None) or bool(_inner(fields, _LIFETIMES))
 
@@ -163,7 +166,10 @@ def _counts_cache(fields: Fields) -> bool:
 def _complete_output(
     model: str, fields: Fields, prompt: int, output: int, total: int | None
 ) -> int:
-    """Return the tokens of the output, with reasoning that `output` leaves out."""
+    """Return the tokens of the output, including reasoning that the count `output` leaves out.
+
+    The record's `total` shows whether it leaves out reasoning.
+    """
     reasoning = _first_count(_inner(fields, _REASONING), ("reasoningtokens",)) or 0
     if total == prompt + output + reasoning:  # xAI counts reasoning apart from the completion.
         return output + reasoning
@@ -188,7 +194,11 @@ def _sum_of_cached_and_other(fields: Fields) -> int | None:
 
 
 def _usage_beside_cache(model: str, fields: Fields, uncached: int, output: int) -> Usage:
-    """Return the usage of a format whose input is without cached tokens (Anthropic, Bedrock)."""
+    """Return the usage in a format whose input count excludes cached tokens (Anthropic, Bedrock).
+
+    `uncached` is that count.
+    """
+    # Cache writes are counted in all, or only by their lifetime.
     lifetimes = _inner(fields, _LIFETIMES)
     cache_read = _first_count(fields, _CACHE_READ) or 0
     cache_write_1h = _first_count(lifetimes, _HOUR) or _bedrock_hour_writes(fields)
@@ -211,7 +221,11 @@ def _bedrock_hour_writes(fields: Fields) -> int:
 
 
 def _usage_including_cache(model: str, fields: Fields, prompt: int, output: int) -> Usage:
-    """Return the usage of a format in which the prompt's count includes the cached tokens."""
+    """Return the usage in a format whose prompt count includes the cached tokens.
+
+    `prompt` is that count. No other count may exceed it.
+    """
+    # Some counts are in an inner object with details, or by the lifetime of cache writes.
     details = _inner(fields, _DETAILS)
     lifetimes = _inner(details, _LIFETIMES) or _inner(fields, _LIFETIMES)
     # Formats have the count of cached tokens in one of three places.
@@ -221,6 +235,7 @@ def _usage_including_cache(model: str, fields: Fields, prompt: int, output: int)
         _first_count(fields, _CACHED),
     )
     cache_read = min(next((count for count in read_counts if count is not None), 0), prompt)
+    # Of the cache writes, some may be for an hour. The remaining tokens are uncached.
     all_writes = _first_count(fields, _CACHE_WRITE) or _first_count(details, _CACHE_WRITE_DETAILS)
     all_writes = min(all_writes or 0, prompt - cache_read)
     cache_write_1h = min(_first_count(lifetimes, _HOUR) or 0, all_writes)
@@ -234,6 +249,7 @@ def _first_count(fields: Fields, names: tuple[str, ...]) -> int | None:
 
     Return None if none of the fields has a count.
     """
+    # A count may be in an object, as its `total`.
     values = [fields.get(name) for name in names]
     values = [value.get("total") if isinstance(value, Mapping) else value for value in values]
     counts = [count for value in values if (count := count_of(value)) is not None]
@@ -268,7 +284,11 @@ def _objects_in(kind: str, body: bytes) -> Iterator[Fields]:
 
 
 def _to_utf8(kind: str, body: bytes) -> bytes:
-    """Return a body in UTF-8 without a byte order mark. What cannot be decoded is replaced."""
+    """Return a body in UTF-8, without a byte order mark.
+
+    Its encoding is the charset in the content type `kind`, or UTF-16 if it begins with that mark.
+    Bytes that cannot be decoded are replaced.
+    """
     charset = _CHARSET.search(kind)
     name = charset[1] if charset else "utf-8"
     if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -287,7 +307,11 @@ def _data_in(event: bytes) -> bytes:
 
 
 def _values_in(text: bytes) -> list[Any]:
-    """Return the value of a JSON text, otherwise the values of its lines that may have usage."""
+    """Return the value of a JSON text, as a list of one.
+
+    If it is not JSON as a whole, return the values of its lines that may have usage, None for a
+    line that is not JSON.
+    """
     value = _value_of(text)
     if value is not None:
         return [value]
@@ -297,7 +321,7 @@ def _values_in(text: bytes) -> list[Any]:
 def _value_of(text: bytes) -> Any:
     """Return the value of a JSON text; None if it is not JSON.
 
-    Invalid UTF-8 and control characters are accepted. A string is read as JSON in turn.
+    Accept invalid UTF-8 and control characters. If the value is a string, read that string as JSON.
     """
     try:
         value = wire.loads(text)
@@ -310,7 +334,7 @@ def _value_of(text: bytes) -> Any:
 
 
 def _holders(part: Fields, depth: int = 0) -> Iterator[Fields]:
-    """Yield the objects of a reply that may have its model and usage, the outermost first."""
+    """Yield the objects in a part of a reply that may have the model and usage, outermost first."""
     yield part
     if depth >= _MAX_DEPTH:
         return
@@ -324,9 +348,10 @@ def _holders(part: Fields, depth: int = 0) -> Iterator[Fields]:
 
 
 def tool_items_in(holder: Fields) -> dict[str, int]:
-    """Return the counts of the provider's own tool calls in an answer, by the type of their items.
+    """Return how often an answer called the provider's own tools, by the type of their items.
 
-    Count OpenAI's items and Gemini's search queries. An item that only opens a page is no search.
+    Count OpenAI's items of any type, and Gemini's search queries. An item of a web search that
+    only opens a page is no search.
     """
     output, candidates = holder.get("output"), holder.get("candidates")
     counts: Counter[str] = Counter()
@@ -365,8 +390,9 @@ def read_error_code(body: bytes) -> str:
 def error_code_of(fields: Fields) -> str:
     """Return the code or the type in the fields of a provider's error; empty if they have none.
 
-    An error's text is never returned, because it may repeat contents.
+    Never return the error's text, because it may repeat contents.
     """
+    # The error is in the field `error`, or the fields themselves are the error.
     error = fields.get("error", fields)
     if not isinstance(error, dict):
         return ""

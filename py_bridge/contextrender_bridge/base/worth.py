@@ -39,8 +39,8 @@ def is_anthropic_model(model: str) -> bool:
 def pays_from(rule: str, model: str = "") -> int:
     """Return the number of tokens of history from which ContextRender approximately saves money.
 
-    `rule` is one of `pricing_rule_of`, optionally with a suffix, as in "anthropic_end". The price
-    of `model` shows whether its provider has a discount for cached tokens.
+    `rule` is a value of `pricing_rule_of`, optionally with a suffix, as in "anthropic_end". If the
+    price of `model` has no discount for cached tokens, the rule does not matter.
     """
     price = Prices.of().of_model(model) if model else None
     if price is not None and price.cache_read >= price.uncached:

@@ -1,8 +1,8 @@
 """Renders a request's history within its budget, so that no failure stops a model call.
 
 `fit` of either client asks the service for a plan and applies it to the original items. If the
-service fails or is late, the original request is sent; such failures are counted and logged. Long
-because applying a plan, its warnings and its failures belong together.
+service fails or is late, the original request is sent; such failures are counted and logged.
+Long because applying a plan, its warnings and its failures belong together.
 """
 
 from __future__ import annotations
