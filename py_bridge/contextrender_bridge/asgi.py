@@ -33,7 +33,10 @@ def error_fields(error: ContextRenderError) -> Json:
 
 
 async def send_error(send: Send, error: ContextRenderError) -> None:
-    """Send the reply for an error. If it has no status, the service is down: send 503."""
+    """Send the reply for an error.
+
+    An error without a status (0) means that the service did not answer: send 503.
+    """
     headers: Headers = [(b"www-authenticate", b"Bearer")] if error.status == 401 else []
     if "retry_after" in error.details:
         headers.append((b"retry-after", str(error.details["retry_after"]).encode()))
@@ -70,6 +73,7 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, None]) -> 
 
     The request's body must have been read, because the messages from `receive` are dropped.
     """
+    # Run both until one ends.
     task = asyncio.ensure_future(work)
     watcher = asyncio.ensure_future(_wait_for_disconnect(receive))
     try:
@@ -78,6 +82,7 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, None]) -> 
             raise ClientDisconnected
         task.result()  # raises its error
     finally:
+        # Cancel the other one, and wait until it has ended.
         for pending in (task, watcher):
             if not pending.done():
                 pending.cancel()
@@ -99,5 +104,6 @@ async def answer_lifespan(
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:
+    """Wait until the client disconnects. Drop all other messages."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -23,11 +23,12 @@ START_TIME: Final = (
 def run_in_background(work: Callable[[], object], *pauses: float) -> Iterator[None]:
     """Do `work` again and again in a thread, while the block runs.
 
-    `pauses` are the seconds before each time; the last one is repeated.
+    Before each time, wait for the next of `pauses`, in seconds. After the last one, use it again.
     """
     ended = threading.Event()
 
     def repeat_work() -> None:
+        """Do the work after each pause, until the block has ended."""
         for pause in chain(pauses, repeat(pauses[-1])):
             if ended.wait(pause):
                 return
@@ -45,9 +46,10 @@ def run_in_background(work: Callable[[], object], *pauses: float) -> Iterator[No
 def report_progress(
     task: str, report: Callable[[str], None], first: float = FIRST_REPORT_SECONDS
 ) -> AbstractContextManager[None]:
-    """Report the `task` that the block waits for, while the block runs.
+    """Return a context manager that reports, while its block runs, what the block waits for.
 
-    The first report comes after `first` seconds, later ones every `REPORT_SECONDS`.
+    `report` is called with a line that names the `task`: after `first` seconds, and then every
+    `REPORT_SECONDS`, with the seconds so far. A block that ends before reports nothing.
     """
     started_at = time.monotonic()
     lines = chain(
@@ -58,5 +60,8 @@ def report_progress(
 
 
 def report_slow_start() -> AbstractContextManager[None]:
-    """Write to stderr that the service is being loaded, if the block takes some seconds."""
+    """Return a context manager that reports on stderr that the service is being loaded.
+
+    It reports only if its block takes some seconds.
+    """
     return report_progress("Loading the service", partial(print, file=sys.stderr, flush=True))

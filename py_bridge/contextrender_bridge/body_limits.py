@@ -44,12 +44,15 @@ class BodyLimits:
     def reading(self, scope: Scope, receive: Receive) -> Iterator[Receive]:
         """Yield a `receive` that counts the body's bytes and raises InvalidRequest above a limit.
 
-        Raise it at once if the Content-Length is too large.
+        At the end of the block, the body's bytes no longer count. If the Content-Length is too
+        large, raise InvalidRequest at once.
         """
         max_bytes = self._small.get(scope["path"], self.max_bytes)
         content_length = dict(scope["headers"]).get(b"content-length", b"0")
         if content_length.isdigit() and int(content_length) > max_bytes:
             raise too_large(max_bytes)
+        # A request may begin before its user is known, so count its bytes for each user or, without
+        # one, for the client's address.
         deadline = asyncio.get_running_loop().time() + self._body_seconds
         address = (scope.get("client") or ("",))[0]
         request_bytes: Counter[str] = Counter()
@@ -80,7 +83,10 @@ class BodyLimits:
             self._bytes_by_user -= request_bytes
 
     async def _receive_in_time(self, receive: Receive, deadline: float) -> Message:
-        """Return the next message. Raise InvalidRequest (408) if it does not arrive in time."""
+        """Return the next message. Raise InvalidRequest (408) if it does not arrive in time.
+
+        It must arrive within the maximum pause and before the body's `deadline`.
+        """
         remaining_seconds = max(deadline - asyncio.get_running_loop().time(), 0)
         try:
             return await asyncio.wait_for(receive(), min(self._max_pause, remaining_seconds))
@@ -89,7 +95,10 @@ class BodyLimits:
             raise InvalidRequest(sentence, code="request_timeout", status=408) from None
 
     def _check_total(self, user: str) -> None:
-        """Raise InvalidRequest (503) if all users, or this one, have too many bytes in flight."""
+        """Raise InvalidRequest (503) if all bodies in memory, or this user's, exceed their limit.
+
+        One user may have half of the limit for all users.
+        """
         max_total = MAX_BODIES * self.max_bytes
         user_bytes, total = self._bytes_by_user[user], self._bytes_by_user.total()
         if user_bytes > max_total / 2 or total > max_total:

@@ -18,9 +18,9 @@ class JacCommands:
     @staticmethod
     @hookimpl  # type: ignore[untyped-decorator]
     def get_persistent_memory(config: dict[str, Any]) -> Any:
-        """Return the service's store, for `jac db`, `dot` and `enter` on this app or its data.
+        """Return the service's store for Jac's commands `db`, `dot` and `enter`, or None.
 
-        A command is for this app if it runs in the app's folder, or if the setting `data` or
+        The command is for this app if it runs in the app's folder, or if the setting `data` or
         `database` is set. Otherwise return None, so that Jac uses its own store.
         """
         folder = Path(config.get("base_path") or ".").resolve()
@@ -29,6 +29,7 @@ class JacCommands:
         )
         if folder != app_dir() and not is_named:
             return None
+        # The store's nodes are classes of the app, so Jac must be able to import the app.
         if str(app_dir()) not in sys.path:
             sys.path.append(str(app_dir()))
         from contextrender_bridge.runtime.jac_db import OperatorMemory
@@ -62,6 +63,7 @@ class JacCommands:
             """Run `contextrender serve` with these options, and return its exit code."""
             from contextrender_bridge.cli import main
 
+            # Pass on the options that are set.
             options = {"--data": data, "--workers": str(workers or "")}
             words = ["serve", "--host", host, "--port", str(port)]
             for option, value in options.items():

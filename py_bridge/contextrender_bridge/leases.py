@@ -15,7 +15,10 @@ FOLDER = "leases"
 
 
 def started_at(pid: int) -> str:
-    """Return the start time of a process as the system writes it; empty if it does not run."""
+    """Return the start time of a process as the system writes it; empty if it does not run.
+
+    Read it from `/proc`, or call `ps` on systems without `/proc`.
+    """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -32,7 +35,10 @@ def started_at(pid: int) -> str:
 
 @contextmanager
 def hold_lease(data: Path, pid: int) -> Iterator[Path]:
-    """Hold a lease for a process during the block. Yield its folder, and remove it afterwards."""
+    """Hold a lease for a process during the block.
+
+    Create and yield the lease's folder, and remove it after the block.
+    """
     lease = data / FOLDER / f"{pid}-{started_at(pid)}"
     lease.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
@@ -46,6 +52,7 @@ def any_alive(data: Path) -> bool:
     is_alive = False
     with suppress(OSError):  # There is no folder until a process has held a lease.
         for lease in list((data / FOLDER).iterdir()):
+            # Another process may have the id now. Then its start time differs.
             pid, _, start = lease.name.partition("-")
             if pid.isdecimal() and start and started_at(int(pid)) == start:
                 is_alive = True
@@ -55,6 +62,7 @@ def any_alive(data: Path) -> bool:
 
 
 def _remove(lease: Path) -> None:
+    """Remove a lease's folder and its files. Ignore failures."""
     with suppress(OSError):
         for file in lease.iterdir():
             file.unlink()
@@ -62,9 +70,11 @@ def _remove(lease: Path) -> None:
 
 
 def _start_by_ps(pid: int) -> str:
-    """Return the time at which a process started, by the command `ps`; empty if it has ended."""
+    """Return a process's start time as the command `ps` writes it; empty if it has ended.
+
+    Keep only letters and digits, because the time is a part of a folder's name.
+    """
     process = subprocess.run(
         ["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
     )
-    # The time is a part of a folder's name.
     return "".join(character for character in process.stdout if character.isalnum())

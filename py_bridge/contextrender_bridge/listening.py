@@ -56,7 +56,7 @@ def address(listener: socket.socket, name: str = "") -> str:
 
 
 def http_config(app: Any, **options: Any) -> Config:
-    """Return uvicorn's settings for an ASGI app of ours. `options` override our defaults."""
+    """Return uvicorn's settings for an ASGI app of ours. `options` override these defaults."""
     from uvicorn import Config
 
     defaults: dict[str, Any] = {

@@ -66,9 +66,11 @@ def start_server(
     environment: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a server over the data folder `data`, and write its output to the file `log`.
+    """Start a server over the data folder `data`, and return its process without waiting.
 
-    It listens on a free port of loopback, unless the `options` of `serve` name another address.
+    The server writes its output to the file `log`. It listens on a free port of loopback, unless
+    the `options` of `serve` name another address. If `environment` or `cwd` is None, it has this
+    process's environment or folder.
     """
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
         return subprocess.Popen(
@@ -97,6 +99,7 @@ def wait_until_ready(server: subprocess.Popen[bytes], data: Path, log: Path) -> 
 
     Raise CommandError if it ends, or does not answer within `START_SECONDS`.
     """
+    # A started server writes its credentials, and then answers.
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and server.poll() is None:
         with suppress(NoCredentials):
@@ -110,12 +113,13 @@ def wait_until_ready(server: subprocess.Popen[bytes], data: Path, log: Path) -> 
 
 
 def find_service(data: Path, report: Callable[[str], None]) -> Credentials:
-    """Return the service that all of a user's wrapped agents share.
+    """Return the credentials of the service that all of a user's wrapped agents share.
 
-    It is the service that the environment names, or the one that runs over `data`; start one over
-    `data` if none runs. Raise CommandError if the named service does not answer, or if the service
-    cannot be started.
+    It is the service that the environment names, or the one that runs over `data`. If neither runs,
+    start one over `data`, and report the progress to `report`. Raise CommandError if the
+    environment names a service that does not answer, or if the service cannot be started.
     """
+    # Look for a running service.
     try:
         credentials = load_credentials(data)
     except NoCredentials:
@@ -129,6 +133,7 @@ def find_service(data: Path, report: Callable[[str], None]) -> Credentials:
         )
     if importlib.util.find_spec("jaclang") is None:
         raise CommandError(f"no service is running, and to start one needs {how_to_serve()}.")
+    # Start one, unless another process does.
     with _start_lock(data / ".starting", report):
         with suppress(NoCredentials):
             credentials = load_credentials(data)
@@ -217,9 +222,10 @@ def temporary_service() -> Iterator[Credentials]:
 
 @contextmanager
 def _start_lock(lock: Path, report: Callable[[str], None]) -> Iterator[None]:
-    """Hold the lock under which one process at a time starts a service.
+    """Hold the lock `lock` during the block, so that only one process at a time starts a service.
 
-    The system releases the lock of a killed process.
+    `report` is called with a line while this process waits for the lock. The system releases the
+    lock of a killed process.
     """
     import fcntl
 
@@ -231,7 +237,7 @@ def _start_lock(lock: Path, report: Callable[[str], None]) -> Iterator[None]:
 
 @contextmanager
 def _exit_at_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the command by SystemExit during the block, so that it stops its server."""
+    """Let SIGTERM raise SystemExit during the block, so that `finally` blocks stop the server."""
     previous_handler = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         yield

@@ -113,7 +113,7 @@ def require_token(app: App, token: Callable[[], str]) -> App:
 
 
 async def reply_of(call: Awaitable[Mapping[str, Any]]) -> Json:
-    """Return the reply of a call. Raise ToolError if the call fails."""
+    """Return the reply of a client's call. Raise ToolError for the model if the call fails."""
     try:
         return dict(await call)
     except ContextRenderError as error:

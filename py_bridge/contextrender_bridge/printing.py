@@ -8,7 +8,7 @@ import sys
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add the option for programs."""
+    """Add the option `--json`, which programs use."""
     parser.add_argument("--json", action="store_true", help="print the reply as JSON")
 
 
@@ -21,15 +21,15 @@ def positive_count(text: str) -> int:
 
 
 def print_json(value: object) -> int:
-    """Print one JSON document on standard output."""
+    """Print one JSON document on standard output. Return 0, the exit code of a command."""
     print(as_json_text(value, indent=1))
     return 0
 
 
 def as_json_text(value: object, indent: int | None = None) -> str:
-    """Return JSON for standard output.
+    """Return a value as JSON for standard output.
 
-    If the output's encoding is not UTF-8, characters that it may lack are escaped.
+    If the output's encoding is not UTF-8, escape all characters beyond ASCII, which it may lack.
     """
     is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") in ("utf8", "utf_8")
     return json.dumps(value, ensure_ascii=not is_utf8, indent=indent)

@@ -58,14 +58,15 @@ def embedded(data: Path | str | None = None) -> Iterator[PrivateService]:
         raise CommandError(f"embedded() needs the server: {how_to_serve()}.")
     # `-P`: the program's folder may have modules named `nodes` or `graph`, as the app has.
     command = [sys.executable, "-P", "-c", _SERVE, str(Path(data) if data else data_dir())]
-    # The server runs in a new session, so that Ctrl-C reaches only the program. It stops when its
-    # input ends, which also happens if the program dies.
+    # The server runs in a new session, so that Ctrl-C reaches only the program. Its input is a
+    # pipe of the program, which also ends if the program dies.
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True) as server:
         assert server.stdin and server.stdout
         try:
             yield _read_address(server.stdout.readline())
         finally:
+            # The server stops when its input ends.
             server.stdin.close()
             try:
                 server.wait(STOP_SECONDS)

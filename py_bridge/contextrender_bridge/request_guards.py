@@ -91,8 +91,8 @@ class Guard:
     def _refusal(self, scope: Scope) -> InvalidRequest | None:
         """Return the error that refuses a request, or None if the request is accepted.
 
-        Refuse requests with several hosts and, over loopback, with an unknown host or from another
-        site's page.
+        Refuse a request with several hosts. Refuse a request over loopback if its host is unknown
+        or if it comes from another site's page.
         """
         if sum(name == b"host" for name, _ in scope["headers"]) > 1:
             return InvalidRequest("A request names one host.", code="several_hosts", status=400)
@@ -213,6 +213,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._header_timer = self.loop.call_later(self.header_timeout, self._refuse_late_headers)
 
     def _stop_header_timer(self) -> None:
+        """Stop the timer, and begin to count the next request's header bytes from 0."""
         if self._header_timer is not None:
             self._header_timer.cancel()
             self._header_timer = None

@@ -177,8 +177,8 @@ def fit_texts(
 
     Return the messages to show, or `messages` itself if all are shown or rendering fails. The first
     `instruction_count` messages are always shown. After them, a user message that follows an
-    assistant message is a result. If an omitted result would leave two messages of the model side
-    by side, a short line replaces it.
+    assistant message is a result. A short line replaces an omitted result after a shown message of
+    the model, because the roles must alternate.
     """
 
     def render(history: Sequence[Json]) -> Sequence[Json]:

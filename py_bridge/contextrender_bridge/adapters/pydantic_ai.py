@@ -3,6 +3,8 @@
 agent = Agent(model, capabilities=[ContextRenderCapability(budget=6000)])
 
 The run keeps every message. The session's name is the conversation's id.
+
+Long because requests and responses are converted and rendered in different ways.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ def main(words: Sequence[str]) -> None:
 def answer_compaction(data: Path, event: Mapping[str, Any], tokens: int) -> dict[str, Any]:
     """Return the hook's reply to a compaction: a text for the model and a line for the user.
 
-    If the service sends no text, return only a line with the reason. Codex then continues with its
-    own summary.
+    `event` is Codex's event, and `tokens` the maximum size of the text. If the service sends no
+    text, return only a line with the reason. Codex then continues with its own summary.
     """
     started = time.monotonic()
     try:
@@ -71,6 +71,7 @@ def ask_for_text(data: Path, event: Mapping[str, Any], tokens: int) -> dict[str,
     If the service is not running, start it for the next time. Raise Unreachable if the service does
     not answer or refuses the request, and ValueError if its text is empty or too large.
     """
+    # Read the history from the session's file.
     with Path(event["transcript_path"]).open(encoding="utf-8") as lines:
         items = list(read_items(lines))
     request = {
@@ -97,6 +98,7 @@ def ask_for_text(data: Path, event: Mapping[str, Any], tokens: int) -> dict[str,
         raise Unreachable("The service is not running; it is started for the next time.") from None
     if response.status_code != 200:
         raise Unreachable(f"The service refused the request (status {response.status_code}).")
+    # Check the text, because Codex would add it without a limit.
     reply: dict[str, Any] = response.json()
     if not reply["text"].strip():
         raise ValueError("the service sent no text")
@@ -106,7 +108,10 @@ def ask_for_text(data: Path, event: Mapping[str, Any], tokens: int) -> dict[str,
 
 
 def read_items(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Yield the messages, calls and results in the lines of a session's file."""
+    """Yield the messages, calls and results in the lines of a session's file, as API items.
+
+    Skip lines that are not JSON or have other records.
+    """
     for line in lines:
         try:
             entry = json.loads(line)

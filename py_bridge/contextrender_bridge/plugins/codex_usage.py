@@ -37,15 +37,17 @@ def main(words: Sequence[str]) -> None:
 def read_calls_after_compactions(
     lines: Iterable[str], turn: str
 ) -> Iterator[tuple[CompactedBranch, dict[str, Any]]]:
-    """Yield, for each compaction text of the plugin, Codex's counts of the first call after it.
+    """Find the first call after each compaction text of the plugin.
 
-    Also yield which messages the text replaced. `lines` are those of the session's file. Only calls
-    of the turn with the id `turn` are yielded.
+    Yield which messages the text replaced, and Codex's token counts of the call. `lines` are the
+    lines of the session's file. Yield only calls of the turn with the id `turn`, because the calls
+    of earlier turns have been reported.
     """
+    # The messages that the last text replaced; None if the call after the text was found already.
     branch = None
     for line in lines:
         if not any(word in line for word in RECORDS):
-            continue
+            continue  # Parsing the other lines would be slow.
         try:
             entry = json.loads(line)
         except ValueError:
@@ -62,7 +64,10 @@ def read_calls_after_compactions(
 
 
 def _find_branch(content: Sequence[Mapping[str, Any]]) -> CompactedBranch | None:
-    """Return the messages that the plugin's text in this content replaces; None without a text."""
+    """Return which messages the plugin's compaction text in a content replaces.
+
+    Return None if the content has no such text.
+    """
     compaction = find_compaction("\n".join(str(part.get("text") or "") for part in content))
     return compaction[0] if compaction else None
 
@@ -70,7 +75,11 @@ def _find_branch(content: Sequence[Mapping[str, Any]]) -> CompactedBranch | None
 def report_usage(
     data: Path, event: Mapping[str, Any], branch: CompactedBranch, counts: Mapping[str, Any]
 ) -> None:
-    """Send the usage of a call to the service. `counts` are the tokens as Codex counts them."""
+    """Send the usage of a call to the service.
+
+    `event` names the session and the model, `branch` the messages that the call's compaction text
+    replaced. `counts` are the tokens as Codex counts them. Do nothing if they count no prompt.
+    """
     import httpx
 
     from contextrender_bridge.base.usage_reading import usage_of

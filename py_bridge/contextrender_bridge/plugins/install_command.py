@@ -67,7 +67,7 @@ def find_host(name: str) -> Host:
 
 
 def make_changes(changes: Sequence[Change], *, dry_run: bool) -> None:
-    """Print each change, and make it unless this is a dry run."""
+    """Print a line for each change, and make the change unless this is a dry run."""
     for change in changes:
         print(change.describe(), flush=True)
         if not dry_run:

@@ -29,7 +29,10 @@ class PluginOptions:
     data: Path = Path()
 
     def command(self, module: str = "start") -> list[str]:
-        """Return the command that runs a module of this package with the data folder."""
+        """Return the command that runs `main` of a module of this package.
+
+        Its argument is the data folder.
+        """
         code = f"from contextrender_bridge.plugins.{module} import main; main(sys.argv[1:])"
         return [sys.executable, "-c", _REMOVE_CURRENT_FOLDER + code, str(self.data)]
 

@@ -25,8 +25,9 @@ SERVICE_VARIABLES = ("CONTEXTRENDER_URL", "CONTEXTRENDER_TOKEN")
 def main(words: Sequence[str]) -> None:
     """Start the service of the data folder `words[0]` for an agent, if it is not running.
 
-    Create a lease for the agent's process, which has the id `words[1]` or is this process's parent.
-    Exit with code 1 and a message if the service cannot be started.
+    Create a lease for the agent's process, so that the service runs as long as the agent. The
+    process has the id `words[1]`, or is this process's parent if there is no `words[1]`. Exit with
+    code 1 and a message if the service cannot be started.
     """
     data = Path(words[0])
     agent = int(words[1]) if len(words) > 1 else os.getppid()
@@ -44,7 +45,10 @@ def main(words: Sequence[str]) -> None:
 
 
 def start_in_background(data: Path) -> None:
-    """Start the data folder's service for the parent of this process; do not wait for it."""
+    """Start the data folder's service in another process, and do not wait for it.
+
+    The service runs as long as the parent of this process, which is the agent.
+    """
     subprocess.Popen(
         [*PluginOptions(data=data).command(), str(os.getppid())],
         stdin=subprocess.DEVNULL,

@@ -99,9 +99,9 @@ def dotted(version: Version) -> str:
 
 
 def library_files(options: PluginOptions, agent: str, *names: str) -> dict[str, str]:
-    """Return the texts of the files that a JavaScript plugin needs beside its own, by name.
+    """Return the texts of the files that a JavaScript plugin needs beside its own, by file name.
 
-    These are the shared library, the shipped files `names`, and the settings for the agent.
+    These are the shared library, the shipped files `names`, and `settings.js` for the agent.
     """
     shared = {name: shipped_file(name) for name in (LIBRARY, *names)}
     return {**shared, "settings.js": options.settings_file(agent)}

@@ -43,10 +43,11 @@ class ClaudeHost(Host):
     def install(self, options: PluginOptions) -> list[Change]:
         """Return the changes that install the plugin. Raise CommandError if it is not possible.
 
-        Write a marketplace with the plugin into the data folder, and let Claude Code install it
-        from there. Uninstall an earlier version first.
+        They write a marketplace with the plugin into the data folder, and let Claude Code install
+        it from there. They uninstall an earlier version first.
         """
         self.check(options)
+        # The marketplace lists one plugin, which has a manifest and its hooks.
         folder = marketplace(options.data)
         owner = {"name": "ContextRender"}
         about = {"name": NAME, "description": DESCRIPTION}
@@ -73,6 +74,7 @@ class ClaudeHost(Host):
     def uninstall(self, data: Path) -> list[Change]:
         """Return the changes that remove the plugin; empty if nothing of it is installed."""
         changes: list[Change] = []
+        # Let Claude Code remove what it has registered, then remove the files.
         if self.is_installed(data) or NAME in _settings().get("extraKnownMarketplaces", {}):
             plugin = [self.program, "plugin"]
             changes += [

@@ -82,8 +82,8 @@ class CodexHost(Host):
 def with_block(text: str, settings: str) -> str:
     """Return the configuration `text` with our block at its end, in place of an earlier block.
 
-    `settings` are our tables in the block. Return `text` unchanged if its block has the same tables
-    of ours. Raise CommandError if the result is no valid TOML.
+    `settings` is the text of our tables, which the block shall have. Return `text` unchanged if its
+    block has exactly these tables of ours. Raise CommandError if the result is no valid TOML.
     """
     match = _BLOCK.search(text)
     if match and _own_tables(match[1]) == settings.strip():
@@ -99,7 +99,10 @@ def with_block(text: str, settings: str) -> str:
 
 
 def without_block(text: str) -> str:
-    """Return the configuration `text` without our block, but with Codex's tables in the block."""
+    """Return the configuration `text` without our block.
+
+    Keep tables that Codex has written into the block, but not its trust in our hooks.
+    """
     match = _BLOCK.search(text)
     if match is None:
         return text
@@ -114,6 +117,7 @@ def without_block(text: str) -> str:
 
 
 def _own_tables(block: str) -> str:
+    """Return the text of our tables in a block, without tables that Codex wrote into it."""
     return "".join(filter(_is_own, _TABLE.split(block))).strip()
 
 
@@ -124,10 +128,12 @@ def _is_own(table: str) -> bool:
 def _tables_by_codex(block: str, text_before: str) -> list[str]:
     """Return the tables that Codex wrote into our block, without the user's trust in our hooks.
 
-    The table for the trust in a hook ends its name with the hook's event and number, as in
-    `:stop:2:0"]` for the third group of hooks of that event. `text_before` has the groups before
-    ours. If no other hook is trusted, leave out the table for all trusted hooks, too.
+    Codex has a table for each trusted hook. Its name ends with the hook's event and the number of
+    the hook's group, as in `:stop:2:0"]` for the third group of the event `Stop`. Our group comes
+    after the groups in `text_before`. If no other hook is trusted, leave out the table for all
+    trusted hooks, too.
     """
+    # The ends of the names of the tables for our hooks.
     own_trust = tuple(
         f':{name}:{text_before.count(f"[[hooks.{event}]]")}:0"]' for event, name in _EVENTS.items()
     )
