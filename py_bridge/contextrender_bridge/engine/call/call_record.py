@@ -149,6 +149,7 @@ class CallRecord:
         Raise KeyError, TypeError, ValueError or InvalidRequest if they are not valid.
         """
         settings = RenderSettings.of(data)
+        # Fields with their default value may be missing or empty.
         tokens_before, tokens_after, unbudgeted_tokens, text_tokens, shared_tokens = data["tokens"]
         return cls(
             settings=settings,

@@ -92,6 +92,7 @@ def choose_within(
         if total + size > limit:
             if not cuts:
                 break
+            # Cut the text to the remaining tokens. It becomes empty if they are too few.
             text_limit = min(limit - total, max_cut_tokens) - PART_TOKENS
             cut_text = cut_middle(text.text, text_limit, counter)
             if not cut_text:

@@ -64,9 +64,11 @@ class ExportedCall:
         "misses". An edge with damaged fields could not be imported. So leave out the whole
         selection if one of its edges is damaged, and leave out damaged edges to misses.
         """
+        # The record, whose fields are on the same level as all others.
         call: Json = {"position": self.messages, **self.record.to_json()}
         if self.repeated:
             call["again"] = True
+        # The selection: the fields of the call's node, and the edges as [kind, event, fields].
         if self.edges is not None and all(
             _is_readable(_edge, edge.kind, edge.event, edge.fields) for edge in self.edges.edges
         ):
@@ -76,6 +78,7 @@ class ExportedCall:
                 [edge.kind, edge.event, *([dict(edge.fields)] if edge.fields else ())]
                 for edge in self.edges.edges
             ]
+        # The edges to misses as [event, fields].
         misses = [[edge.event, dict(edge.fields)] for edge in self.miss_edges]
         if misses := [miss for miss in misses if _is_readable(_miss_edge, *miss)]:
             call["misses"] = misses

@@ -47,6 +47,7 @@ class ProviderUsage:
 
         Names of models and tools are cut if they are too long.
         """
+        # The names of the fields, the number of messages and the declared tools.
         messages = fields.get("messages")
         if set(fields).difference(FIELDS) or type(messages) is not int or messages < 1:
             raise InvalidRequest(f"usage has {', '.join(FIELDS)}; messages must be at least 1")
@@ -68,6 +69,7 @@ class ProviderUsage:
         delivery = str(fields.get("delivery") or "")
         check_delivery(delivery or RENDERED)
 
+        # If no token count is given, the provider reported none, so `tokens` is None.
         if declared is not None:
             declared = {short_name(name): count for name, count in declared.items()}
         has_token_counts = any(name in fields for name in TOKEN_FIELDS)

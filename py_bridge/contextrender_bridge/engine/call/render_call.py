@@ -191,6 +191,7 @@ def render_call(
         previous=previous,
         select_answered=select_answered,
     )
+    # Select, and then write the texts of substitutes, for which the policy has only set limits.
     selection = selection_for(view, policy, agent_defaults)
     selection = _with_substitutes(view, selection, compact)
     return RenderedCall(
@@ -273,9 +274,13 @@ def assemble_all(messages: Iterable[Json], items: Iterable[RenderedMessage]) -> 
 
 
 def assemble(message: Json, item: RenderedMessage) -> Json:
-    """Return a message as the model receives it, with the item's calls, arguments and text."""
+    """Return a copy of `message` as the model receives it, which is described by `item`.
+
+    It has only the item's calls, with the item's cut arguments. If the item has a text, this text
+    replaces the message's content.
+    """
     assembled = dict(message)
-    # Only the shown calls stay, some with cut arguments.
+    # Replace the calls, unless all of them are shown with all arguments.
     calls = (message.get("tool_calls") or ()) if message.get("role") == "assistant" else ()
     has_other_calls = len(item.calls) < len(calls) or bool(item.arguments)
     if calls and has_other_calls:

@@ -77,7 +77,10 @@ def _in_selection_order(
 
 
 def _column(rendered: RenderedCall, name: str) -> Sequence[Any] | None:
-    """Return the column's value of each result, or None if the policy has no such values."""
+    """Return the value of each result in the column `name`, by which results are sorted.
+
+    Return None if the policy has no such values.
+    """
     view, scores = rendered.view, rendered.selection.scores
     results = view.history.results
     if name == "name":
@@ -86,6 +89,7 @@ def _column(rendered: RenderedCall, name: str) -> Sequence[Any] | None:
     if name == "score" and rendered.selection.rebuilt:
         rebuild = LastRebuild(rendered)
         return [rebuild.score(result) or 0.0 for result in range(len(results))]
+    # Other policies have scores, unless all results fit.
     if name in ("relevance", "usefulness", "score"):
         values = getattr(scores, name) if scores else None
         return None if values is None else list(values)

@@ -88,6 +88,7 @@ class RenderSettings:
                 f"no setting {min(unknown_names)!r:.40}; there are budget, policy, parameters, "
                 + ", ".join(PIN_FIELDS)
             )
+        # Every check raises InvalidRequest. A value of None changes nothing.
         settings = self
         if (budget := changes.get("budget")) is not None:
             settings = replace(settings, budget=check_budget(budget))

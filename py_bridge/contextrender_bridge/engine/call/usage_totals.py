@@ -193,6 +193,7 @@ def prompt_sums(
     `previous` is the call before. `window` is the context window of the call's model in tokens, or
     None if it is unknown.
     """
+    # First use our own counts, and then add the differences to the provider's counts.
     full = record.full
     full_capped = min(full, window or full)
     sums = CallTotals(
@@ -355,6 +356,7 @@ def cost_of(model: str, sums: CallTotals, prices: Prices) -> CostTotals:
         cost = price.cost_of_counts(sums.prompt, sums.cached, sums.output)
         full_cost = price.cost_of_counts(sums.full_capped, sums.full_capped_cached, sums.output)
         return CostTotals(cost, full_cost, is_estimate=True, price_source=source)
+    # Otherwise compute the costs of the reported usage, and of the usage with full history.
     usage = Usage(
         model,
         uncached=sums.uncached,

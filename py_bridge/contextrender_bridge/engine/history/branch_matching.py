@@ -205,9 +205,12 @@ def _branch_with_prefix(
     Prefer a branch that ends there, then the head, then the newest branch. Raise HistoryDiverged if
     no branch has the digest. At most `_MAX_SEARCHED_BRANCHES` histories are read.
     """
+    # A branch that ends at `offset` is found without reading its history.
     for info in branches:
         if info.messages == offset and info.digest == prefix_digest:
             return info.number
+    # A longer branch may have the digest in its middle: `digests[offset - 1]` is the digest after
+    # `offset` messages.
     head_first = sorted(branches, key=lambda info: (info.number != head, -info.number))
     for info in head_first[:_MAX_SEARCHED_BRANCHES]:
         if info.messages >= offset:

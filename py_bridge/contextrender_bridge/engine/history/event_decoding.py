@@ -45,6 +45,7 @@ def append_stored(
         events = _events_of(message_rows)
         first_event = history.events
         history.append(events, head["digest"], _message(events), head.get("timestamp", 0.0))
+        # Add the message's uses of results, and the vector of its result.
         if stored_uses is None:
             history.trace(first_event, events)
         else:

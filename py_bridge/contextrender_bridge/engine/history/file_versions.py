@@ -117,6 +117,7 @@ class FileVersions:
         It supersedes the results that show a file which the call read, edited or wrote. If `text`
         reports a failure, the call edited no file, and its result supersedes nothing.
         """
+        # The path that the call names, or "", and the paths that it edits.
         path, *edited_paths = self._open_calls.pop(call, ("",))
         has_failed = _FAILURE.match(text) is not None
         if has_failed:
@@ -126,6 +127,7 @@ class FileVersions:
             superseded = sorted(older for each in paths for older in self._supersede(each))
             if superseded:
                 self._superseded[result] = tuple(superseded)
+        # The result shows the file that the call names. It is the newest one, unless it failed.
         if path:
             name = _base_name(path)
             self._paths[result] = path

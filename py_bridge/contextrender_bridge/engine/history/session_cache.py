@@ -97,7 +97,7 @@ class SessionCache:
                 self._drop(next(iter(self._entries)))
             if self._bytes <= self.limit:
                 return
-            # Only this state is left.
+            # Only this state is left, and it is above the limit: drop what can be read again.
             for history in state.histories.values():
                 history.forget_texts()
             head = state.histories.get(state.head)

@@ -99,6 +99,7 @@ class WordIndex:
 
     def add(self, segments: Sequence[str]) -> None:
         """Add the next result, given as the texts of its segments."""
+        # Results and segments are numbered in order, through all results.
         result, first_segment = len(self._lengths.values), len(self._result_of.values)
         length = 0
         postings = self._postings
@@ -107,6 +108,7 @@ class WordIndex:
             length += len(words)
             for word in words:
                 posting = postings.get(word)
+                # Most words are in one segment only. Its number takes less memory than an array.
                 if posting is None:
                     postings[word] = segment
                 elif isinstance(posting, int):

@@ -181,11 +181,13 @@ class Tracking:
             self._add_result(history, result, text, len(full_text) - len(text), counter)
         elif role == "assistant":
             calls = message.get("tool_calls") or ()
+            # Keep the calls until their results come, which need the tool's name and the hash.
             for number, call in enumerate(calls):
                 name, arguments = call_parts(call)
                 self._open_calls[position, number] = name, hash((name, arguments))
             self._add_turn(history.turns[position], text, calls)
         else:
+            # A user or system message owns and uses no tokens.
             self._add_event(tracked_tokens(text))
             if role == "user":
                 self.user_words = words_of(text)

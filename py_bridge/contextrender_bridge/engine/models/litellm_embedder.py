@@ -105,7 +105,10 @@ class LiteLLMEmbedder:
         pause: float = 0.5,
         breaker: CircuitBreaker | None = None,
     ) -> None:
-        """Set up an embedder for `model`, a name of LiteLLM such as `text-embedding-3-small`."""
+        """Set up an embedder for `model`, a name of LiteLLM such as `text-embedding-3-small`.
+
+        The docstring of the class explains the other parameters.
+        """
         self.name = model
         self._timeout = timeout
         self._retries = retries
@@ -226,7 +229,7 @@ class LiteLLMEmbedder:
                     reply = litellm().embedding(
                         model=self.name, input=batch, timeout=self._timeout, max_retries=0
                     )
-            except litellm().BadRequestError:
+            except litellm().BadRequestError:  # a retry would be refused, too
                 raise
             except Exception as error:  # LiteLLM has no class for all providers' errors
                 pause = self._pause * 2**attempt * random.uniform(0.75, 1.25)

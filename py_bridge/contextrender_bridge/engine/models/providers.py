@@ -167,6 +167,7 @@ def answer_of[T](
     answers = ANSWERS.get()
     if answers is None:  # not in a request of a server
         return ask()
+    # The request runs again after the provider answered, and finds the answer here.
     if (answer := answers.take(key)) is not None:
         if not answer.is_paid_by(answers):
             answer = without_usage(answer)

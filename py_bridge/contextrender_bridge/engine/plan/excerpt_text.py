@@ -80,12 +80,12 @@ def parts_of(
     ranges: list[int] = []
     last_end = 0
     for start, end in _spans(context, result, segments):
-        if start > last_end:
+        if start > last_end:  # text before this span is omitted
             parts.append(_gap(parts))
         parts.append(text[start:end])
         ranges += [start, end - start]
         last_end = end
-    if last_end < len(text):
+    if last_end < len(text):  # the end of the text is omitted
         parts.append(_gap(parts).rstrip())
     return "".join(parts), tuple(ranges)
 

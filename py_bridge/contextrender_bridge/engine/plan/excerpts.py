@@ -113,7 +113,7 @@ class ExcerptBuilder:
             return
         first = self._first_segment[int(available[0])]
         gains = self._gains(first, self._first_segment[-1])
-        # Segments of selected results are not added.
+        # A gain of 0 excludes a segment. Exclude those of results that are selected already.
         gains *= builder.available[self._tracking.segment_result.values[first:]]
         self._add_best(
             first,
@@ -137,6 +137,7 @@ class ExcerptBuilder:
         gains[[segment - first for segment in replaced]] = 0.0
         if not gains.any():
             return []
+        # Return all segments if they fit, also those without new tokens.
         sizes = self._tracking.segment_tokens.values
         all_segments = [segment for segment in range(first, stop) if segment not in replaced]
         gap_tokens = self._gap_tokens * len(replaced)  # each replaced segment may leave a gap
@@ -216,9 +217,11 @@ class ExcerptBuilder:
         newer_results = context.view.history.files.newer_results(result, context.result_count)
         if not newer_results:
             return False
+        # The tokens of the segment that are not visible yet.
         ids = self._tracking.ids_of_segments(segment, segment + 1)
         new_ids = ids[~self._visible[ids]]
         for newer in newer_results:
+            # A result that is complete or has a fixed excerpt cannot get more segments.
             can_get_segments = self._builder.available[newer] or newer in self._builder.segments
             if not can_get_segments:
                 continue

@@ -48,6 +48,7 @@ def take_newest(
     """
     if not builder.context.view.parameters.newest_share:
         return
+    # Select complete results while they fit, and excerpts of the others.
     newest = [result for result in builder.context.newest if builder.available[result]]
     smallest_first = sorted(newest, key=lambda result: (builder.costs[result], result))
     too_large: list[int] = []
@@ -139,6 +140,7 @@ def _add_pinned_excerpts(
     excerpts = ExcerptBuilder(builder, scores)
     for index, result in enumerate(results):
         call_tokens = builder.call_tokens[result]
+        # An equal share of what is left for this result and all later ones.
         share = token_limit / (len(results) - index) - call_tokens
         size = min(max(share, MIN_EXCERPT), token_limit - call_tokens)
         if size < MIN_SHOWN:

@@ -27,6 +27,7 @@ def show_best_effort(
         if _cut_call_to_fit(builder, result, size, token_limit, max_tokens):
             builder.select_complete(result)
         return
+    # A larger result is replaced by its first line.
     first_line = first_line_of(builder.context, result, min(half_limit, max_tokens))
     if first_line and _cut_call_to_fit(builder, result, first_line.tokens, token_limit, max_tokens):
         builder.select_excerpt(result, first_line)

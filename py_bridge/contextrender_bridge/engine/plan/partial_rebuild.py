@@ -73,7 +73,8 @@ def rebuild_partially(
     cuts = _cuts(context, previous, share * max(0, full_rebuild.free_tokens))
     for cut, results in cuts_to_try(cuts):
         builder = SelectionBuilder.from_previous(context, previous, results)
-        # A result before the cut that was omitted stays omitted: it would change the prompt there.
+        # A result before the cut that was omitted stays omitted, because showing it would change
+        # the part of the prompt that is cached. All other results may be selected.
         _exclude_results_before(cut, builder, first_new(context, previous))
         select_few(builder, scores, share)
         has_enough_worth = _total_worth(builder, worth_of_results) >= min_worth

@@ -222,12 +222,13 @@ def search_results(
     """
     words = {word.lower() for word in _WORD.findall(query)}
     relevance = Relevance(history, lambda: embedder, text_of, task_share=0.0)
-    relevance()  # embeds the results without a vector
+    relevance()  # only to embed the results without a vector; sets `warning` if that fails
     result_count = len(history.results.message)
     similarity = [0.0] * result_count
     if not relevance.warning:
         vectors, query_vector = history.vectors.matrix(result_count), embedder.embed([query])[0]
         similarity = cosines(vectors, query_vector).tolist()
+    # A result matches if it has one of the words, or a positive cosine.
     matches = []
     for result in range(result_count):
         text = text_of(history.results.message[result]).lower()

@@ -67,11 +67,13 @@ def _droppable_by_turn(history: History, unbudgeted: Collection[int]) -> dict[in
 def excerpts_of(
     sizes: Mapping[int, int], budget: int, text_of: TextOf, counter: TokenCounter
 ) -> dict[int, Substitute]:
-    """Return excerpts of the texts that are larger than an equal share of the budget.
+    """Cut the largest of these texts, so that all texts together fit the budget.
 
-    `sizes` maps each text's position to its tokens. The returned keys are positions, too.
+    `sizes` maps the position of each text to its tokens. Return the excerpts of the cut texts by
+    position. All texts have equal shares of the budget. What a small text does not use is shared by
+    the larger texts.
     """
-    # The smallest texts come first: the larger ones share the tokens that these do not use.
+    # The smallest texts come first, so that the tokens they do not use are known.
     excerpts: dict[int, Substitute] = {}
     remaining_tokens = budget
     smallest_first = sorted(sizes, key=lambda position: (sizes[position], -position))

@@ -137,6 +137,7 @@ class SelectionBuilder:
         exact tokens. It selects a result complete if that costs no more than its excerpt. If the
         selection then exceeds the budget, it drops the last segments.
         """
+        # Write the excerpts, and select a result complete if its excerpt costs as much.
         new_excerpts = {result: self._excerpt(result) for result in self.segments}
         for result, excerpt in list(new_excerpts.items()):
             if self.costs[result] <= self.call_tokens[result] + excerpt.tokens:

@@ -94,6 +94,7 @@ class EdgeTrail:
         `messages` is the number of messages before the call. `event_text` reads the original text
         of an event, because stored excerpts are ranges of the original text.
         """
+        # Edges lead to events. Find the result, call or text of each event.
         result_numbers = {event: result for result, event in enumerate(history.results.event)}
         result_edges, call_edges, text_edges = self._edges_by_number(history, result_numbers)
         complete = _keys_of(COMPLETE, result_edges)
@@ -105,7 +106,8 @@ class EdgeTrail:
             result_numbers[host]: _restored_text(edges, result_numbers, event_text)
             for host, edges in self.restored.items()
         }
-        shown_results = {*complete, *excerpts}  # a call is dropped with its result
+        # A call is dropped with its result, so cut arguments count only if the result is shown.
+        shown_results = {*complete, *excerpts}
         shown_call_edges = {r: edge for r, edge in call_edges.items() if r in shown_results}
         return Selection(
             messages,
@@ -138,6 +140,7 @@ class EdgeTrail:
         result_edges: dict[int, ShownEvent] = {}
         call_edges: dict[int, ShownEvent] = {}
         text_edges: dict[int, ShownEvent] = {}
+        # The events are numbered through the history, so their order is the order of messages.
         for event, edge in sorted(self.by_event.items()):
             message = bisect_right(first_events, event) - 1
             if event in result_numbers:

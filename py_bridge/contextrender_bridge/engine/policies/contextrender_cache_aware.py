@@ -145,10 +145,12 @@ def _selection(
 
 def _reasons(view: PolicyInput, selection: Selection) -> dict[int, str]:
     """Map each result's number to the reason why it is complete, an excerpt or omitted."""
+    # The call at which the prompt was last rebuilt.
     history, messages_at_rebuild = view.history, selection.rebuilt
     is_rebuilt_now = messages_at_rebuild == selection.messages
     turn = history.turn if is_rebuilt_now else history.turns[messages_at_rebuild]
     rebuild = f"the prompt was rebuilt at call {turn}"
+    # Begin with the reason of omitted results, and replace it for all results that are shown.
     reasons = dict.fromkeys(range(len(history.results)), f"left out when {rebuild}")
     for result in selection.complete:
         if history.results.message[result] >= messages_at_rebuild:

@@ -144,6 +144,7 @@ class BranchReplay:
                 self.answer_positions.append(position)
         if stored_uses is not None:
             self._stored_uses = {**(self._stored_uses or {}), **stored_uses}
+        # Append the new messages to the history, and number their results.
         self.grow(self.full_history, len(self._rows))
         result_events = self.full_history.results.event
         for result in range(len(self._result_numbers), len(result_events)):
@@ -213,7 +214,7 @@ class BranchReplay:
         """
         self.call_positions |= positions
         self.chain.update(edges, before)
-        self._changes = None
+        self._changes = None  # must be computed again
         for call, position in positions.items():
             if call not in edges:
                 continue

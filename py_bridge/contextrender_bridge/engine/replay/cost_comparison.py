@@ -141,6 +141,7 @@ class BilledSession:
         has_group = bool(deliveries & {"holdout", "rendered"})
         if not total.calls_with_usage or not has_group:
             return None
+        # All tokens that were not read from the cache, also those that were written to it.
         uncached = total.uncached + total.cache_write + total.cache_write_1h
         return cls(
             holdout="holdout" in deliveries,

@@ -146,6 +146,7 @@ class RecallScore:
         """
         if not events:
             return
+        # Search the tokens of all events in the prompt at once.
         needed = frozenset[str]().union(*(event.tokens for event in events))
         unseen = unseen_tokens(needed, rendered)
         for event in events:
@@ -233,7 +234,11 @@ def _assistant_tokens(message: Mapping[str, Any]) -> set[str]:
 def _events_of(
     turn: int, position: int, tokens: frozenset[str], sources: Mapping[str, _Source | None]
 ) -> list[RecallEvent]:
-    """Return a turn's recall events, one for each result in which its `tokens` appeared first."""
+    """Return a turn's recall events: one for each result that the turn repeats, in order.
+
+    `position` is the position of the turn's message, and `tokens` are the tokens in it. `sources`
+    maps a token to the result in which it appeared first, or to None for another message.
+    """
     tokens_by_source: dict[_Source, set[str]] = {}
     for token in tokens:
         source = sources.get(token)

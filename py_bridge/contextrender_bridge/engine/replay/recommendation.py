@@ -142,6 +142,7 @@ def sentence_on(options: Sequence[Replayed], best: int | None, current_number: i
     if all(option.cost is None for option in options):
         return "The session's model has no price, so the settings cannot be compared by cost."
     current = None if current_number is None else options[current_number]
+    # The recommendation, and whether the setting in use is already the recommended one.
     if best is None:
         recommendation = (
             f"Full history is best for this session: no setting compared saves "

@@ -123,7 +123,8 @@ def recorded_call(branch: BranchReplay, turn: int, record: CallRecord) -> Replay
     assert messages is not None
     complete, partial = branch.shown_at(messages)
     output = branch.output_of(turn)
-    previous_full = branch.total_before(turn - 1)  # all of it would be read from the cache
+    # With full history, all messages of the call before would be read from the cache.
+    previous_full = branch.total_before(turn - 1)
     return ReplayedCall(
         turn=turn,
         messages=messages,

@@ -105,6 +105,7 @@ def advise_on_tools(tools: Sequence[ToolCost]) -> list[str]:
     floods = [tool for tool in tools if tool.excess_tokens]
     if floods:
         sentences.append(_flood_sentence(max(floods, key=lambda tool: tool.excess_tokens)))
+    # Tools that every request declares and that have no result.
     never_called = [tool for tool in tools if tool.declared and not tool.results]
     if never_called:
         tokens = sum(tool.declared for tool in never_called)
@@ -161,10 +162,12 @@ def tool_costs(
     """Return the cost of each tool of a session, in the order of their first results.
 
     `results` has the tool's name, the tokens and the turn of each result. `used_results` has the
-    numbers of the results that later answers used. `declared` has the tokens of the declaration of
-    each tool. `calls` is the number of the session's calls.
+    numbers of the results that later answers used. `declared` maps each declared tool's name to the
+    tokens of its declaration, which is in every request. `calls` is the number of the session's
+    calls. Without a price, costs are None.
     """
     tools: dict[str, ToolCost] = {}
+    # The cost of the results.
     for number, (name, tokens, turn) in enumerate(results):
         tool = tools.setdefault(name, ToolCost(name, largest_session=session))
         is_used = number in used_results
@@ -172,6 +175,7 @@ def tool_costs(
         if price is not None:
             later_calls = calls - turn  # the prompts of these calls have the result
             tool.add_cost(tokens, later_calls, price, is_used=is_used)
+    # The cost of the declarations.
     for name, tokens in declared.items():
         tool = tools.setdefault(name, ToolCost(name, largest_session=session))
         tool.declared = tokens

@@ -121,6 +121,7 @@ class TokenCounter:
             return ""
         if self.text(text) <= limit:
             return text
+        # Take whole pieces while they fit, and the first tokens of the next piece.
         parts, remaining_tokens = [], limit
         for piece in _pieces(text, PIECE_CHARS):
             tokens = self._tokens(piece)

@@ -189,7 +189,10 @@ def _call_shape(call: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def _problem(message: object) -> str:
-    """Return why `message` is no OpenAI chat message, or "" if it is one."""
+    """Return why `message` is no OpenAI chat message, or "" if it is one.
+
+    The reason never quotes contents of the message, because it is shown in errors.
+    """
     if not isinstance(message, dict):
         return "must be an object with a role"
     role = message.get("role")

@@ -47,6 +47,7 @@ class TextCache[T]:
             values = {text: cached[text] for text in texts if text in cached}
             for text in values:
                 cached.move_to_end(text)
+        # Call the function without the lock, because it may take long.
         new_values = {
             text: self._function(text) for text in dict.fromkeys(texts) if text not in values
         }
