@@ -32,7 +32,7 @@ class Admission:
         settings: Settings,
         begin: Callable[[], None],
     ) -> None:
-        """Create the pool of threads that read users from the store. Each first runs `begin`."""
+        """Create the pool of threads that check tokens. Each thread first runs `begin`."""
         self._accounts, self._quotas = accounts, quotas
         self.bodies = BodyLimits(settings, SMALL, user=_current_user)
         self._threads = ThreadPoolExecutor(TOKEN_THREADS, "token", initializer=begin)
@@ -44,14 +44,18 @@ class Admission:
         self.sign_in.close()
 
     def caller_finder(self, request: Request) -> FindCaller:
-        """Return a function that finds the caller by the request's token, link or cookie."""
+        """Return a function that finds the caller by the request's token, link or cookie.
+
+        The bearer of a request is a token or the secret of a link. The cookie counts only without a
+        bearer. The function reads the store, so it must not run on the event loop.
+        """
         token, accounts = bearer_of(request), self._accounts
         if token or "cookie" not in request.headers:
             return lambda: accounts.caller(token) or accounts.visitor(token)
         return self.sign_in.caller_finder(request)
 
     def admit(self, find_caller: FindCaller) -> Caller:
-        """Return the caller, and count a call. This blocks the thread.
+        """Return the caller, and count a call of that user. This blocks the thread.
 
         Raise Unauthorized if there is no caller, InvalidRequest (429) after too many calls.
         """
@@ -85,6 +89,7 @@ class Admission:
         return caller is not None and caller.name == LOCAL_USER
 
     async def _in_thread[T](self, work: Callable[[], T]) -> T:
+        """Run `work` in a thread of the pool, with this request's context variables."""
         context = contextvars.copy_context()
         return await asyncio.get_running_loop().run_in_executor(self._threads, context.run, work)
 

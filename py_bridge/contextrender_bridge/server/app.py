@@ -64,7 +64,8 @@ class Service:
     def __init__(self, app: Path, data: Path, settings: Settings, *, is_only_worker: bool) -> None:
         """Load the Jac app and open the store.
 
-        `is_only_worker` is False if other processes serve the same port.
+        `is_only_worker` is False if other processes serve the same port. Then the threads of this
+        process are not kept on one processor.
         """
         self._redaction = Redaction.of(settings.redact) if settings.redact else None
         self.runtime = Runtime(app, data)
@@ -74,6 +75,7 @@ class Service:
             self.runtime.close()
             raise
         store = self.runtime.store
+        # Create the parts of the service, and let the metrics count what happens in them.
         self.processor = OneProcessor(settings.pin_cpu and is_only_worker)
         self.retention = Retention(self.runtime, self.accounts, settings)
         self.metrics = Metrics(store, data, self.runtime.walkers)
@@ -103,6 +105,7 @@ class Service:
         The caller is admitted before the body is read, unless the body is small.
         """
         find_caller, name = self.admission.caller_finder(request), request.path_params["name"]
+        # Note whether the request came over loopback, for `_set_permissions`.
         if self._reads_agents_files(name):
             server_address, *_ = request.scope.get("server") or ("",)
             IS_OWN_MACHINE.set(is_loopback(server_address))
@@ -116,13 +119,17 @@ class Service:
         return response_of(await self._run_walker(name, body, admit))
 
     async def _get_node(self, request: Request, fields: Mapping[str, Any]) -> Any:
+        """Return the reply of the walker `get_node` for the user of a request, or an error."""
         admit = partial(self.admission.admit, self.admission.caller_finder(request))
         return await self._run_walker("get_node", fields, admit)
 
     async def call_inside(
         self, name: str, fields: Mapping[str, Any], caller: Caller
     ) -> ServiceReply:
-        """Return a walker's reply to the mounted proxy, which has already admitted the caller."""
+        """Run a walker for the mounted proxy, which has already admitted the caller.
+
+        Return its reply, or an error as a reply with the error's status.
+        """
         reply = await self._run_walker(name, fields, lambda: caller)
         if isinstance(reply, ContextRenderError):
             return ServiceReply(reply.status, json_value(error_fields(reply)))
@@ -137,7 +144,7 @@ class Service:
         self.runtime.close()
 
     async def _run_walker(self, name: str, body: WalkerInput, admit: Callable[[], Caller]) -> Any:
-        """Return the reply of the walker `name`, which runs in a thread.
+        """Run the walker `name` in a thread, and return its reply or the error for the client.
 
         `admit` returns the request's user, or raises the error that refuses the request.
         """
@@ -158,26 +165,30 @@ class Service:
     ) -> Any:
         """Run a walker for a caller and return its reply.
 
-        Validate and redact the fields, check that a read-only link permits the call, check the
-        user's limits, run the walker, and record an event in the audit log if the walker has one.
-        `send_reply` sends a report before the run ends. `answers` has the answers of providers.
+        Raise the error that refuses the request if a field is invalid, if a read-only link does not
+        permit the call, or if a limit of the user is reached. `send_reply` sends a reply before the
+        run ends. `answers` has the answers of providers so far.
         """
         if (reader := self._field_readers.get(name)) is None:
             raise NotFound("There is no such walker.", code="unknown_endpoint")
 
+        # A client's body is JSON, and so is its reply. The proxy sends and gets plain values.
         walker, reply = self.runtime.walkers[name], self.runtime.replies[name]
         encode = reply.encode if isinstance(body, bytes) else reply.value
         sent_fields = reader.parse(body)
+        # The holder of a read-only link may only read the link's session.
         linked_session = caller.only_session  # None if the caller has no read-only link
         if linked_session is not None:
             check_shared(walker, sent_fields, linked_session)
+        # Replace secrets in the messages. The first attempt uses these fields, later ones copies.
         fields = self._redact(sent_fields)
         first_copy = [fields]
 
         def read_fields() -> Mapping[str, Any]:
-            """Return a copy of the fields for one attempt, which may change them."""
+            """Return the fields for one attempt of the run, which may change them."""
             return first_copy.pop() if first_copy else self._redact(reader.parse(body))
 
+        # Run the walker within the user's limits.
         self._set_permissions(name, caller)
         run = WalkerRun(
             name,
@@ -192,19 +203,23 @@ class Service:
         limits = self._quotas.reserve(caller, fields, body) if has_limits else nullcontext()
         with limits:
             result = self.runtime.run(run)
+        # Record in the audit log what the walker did to the whole session, if it did.
         if event := getattr(walker, "log_event", ""):
             self.accounts.audit.record(event, caller.name, session=fields.get("session", ""))
         return result
 
     def _set_permissions(self, name: str, caller: Caller) -> None:
-        """Let the walker sign share links for the caller. Set whether it may read agents' files."""
+        """Let the walker sign share links for the caller, and read agents' files if allowed.
+
+        Agents' files may be read only by the owner of the machine, over loopback.
+        """
         SIGNER.set(self.accounts.signer(caller))
         if self._reads_agents_files(name):
-            # So far it is true if the request came over loopback (`call_walker`).
+            # `call_walker` has set it to whether the request came over loopback.
             IS_OWN_MACHINE.set(IS_OWN_MACHINE.get() and self._is_owner_of_machine(caller))
 
     def _reads_agents_files(self, name: str) -> bool:
-        """Return whether a walker may read agents' files, for the owner of the machine."""
+        """Return whether the walker `name` is one that reads agents' files on this machine."""
         return getattr(self.runtime.walkers.get(name), "reads_agents_files", False)
 
     def _is_owner_of_machine(self, caller: Caller) -> bool:
@@ -213,6 +228,7 @@ class Service:
         return is_local_user and isinstance(self.runtime.store, SqliteStore)
 
     def _redact(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the fields with secrets replaced, or unchanged if no rules are set."""
         return self._redaction.redact(fields) if self._redaction else fields
 
 
@@ -233,6 +249,7 @@ def build_app(data: Path, *, app: Path | None = None, is_only_worker: bool = Tru
     package's own). `is_only_worker` is False if several processes serve the same port. The app's
     `state.service` is the Service.
     """
+    # Create the service, and a proxy that calls its walkers in this process.
     settings = current_settings()
     if settings.otel:
         use_opentelemetry()
@@ -260,6 +277,7 @@ def build_app(data: Path, *, app: Path | None = None, is_only_worker: bool = Tru
         await proxy.close()
         await asyncio.to_thread(service.close)
 
+    # The first middleware counts and logs every request; the second one checks it and its body.
     starlette = Starlette(
         routes=[*service.routes(), *console_routes(), *proxied],
         middleware=[

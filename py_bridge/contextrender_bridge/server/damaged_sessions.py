@@ -20,9 +20,9 @@ log = logging.getLogger("contextrender")
 
 
 def first_damage(store: Store, owner: UUID, key: str) -> StoreFinding | None:
-    """Return the first finding about a session; None if its rows are intact or it does not exist.
+    """Return the first finding in a session; None if its rows are intact or it does not exist.
 
-    A session that was set aside is no finding here.
+    That a session was set aside does not count as damage here.
     """
     findings = check_session(store, owner, session_id_of(owner, key), read_problem)
     return next((finding for finding in findings if finding.kind != "set aside"), None)
@@ -31,8 +31,9 @@ def first_damage(store: Store, owner: UUID, key: str) -> StoreFinding | None:
 def set_damaged_aside(store: Store, owner: UUID, key: str) -> None:
     """Move a session to another name if it is damaged, and log one warning.
 
-    Do nothing if another request moves or writes it at the same time.
+    Do nothing if it is intact, or if another request moves or writes it at the same time.
     """
+    # Read the revision before the check, so that a later write is noticed.
     revision = store.revision_of(owner, session_id_of(owner, key))
     finding = first_damage(store, owner, key)
     if finding is None:

@@ -31,7 +31,10 @@ def mounted_proxy(
     """
 
     async def identify(scope: Scope, target: Target) -> bool:
-        """Set the request's user. Return False, because a mounted proxy has no token of its own."""
+        """Set the user of the request by its token, or raise Unauthorized.
+
+        Return False, because a mounted proxy has no token of its own.
+        """
         headers = scope["headers"]
         token = first(headers, b"x-contextrender-token")
         if not token and target.compresses:
@@ -65,6 +68,6 @@ class InProcessClient(AsyncContextRender):
 
     @override
     async def _run_step(self, step: Step) -> ServiceReply:
-        """Run the walker that an exchange names."""
+        """Run the walker that an exchange names in its path, and return its reply."""
         assert isinstance(step, Exchange), "there are no retries"
         return await self._run_walker(step.path.rpartition("/")[2], step.fields, _USER.get())

@@ -56,9 +56,9 @@ type Fields = Callable[[], Mapping[str, Any]]
 class WalkerRun:
     """A run of a walker at a user's root, which may take several attempts.
 
-    `fields` returns a new copy of the walker's fields for each attempt. `encode` encodes its reply.
-    `send_early` sends a report as the only reply, before the changes are on disk; `early_reports`
-    has that report. If `can_write` is False, nothing is written.
+    `fields` returns the walker's fields for one attempt, and `encode` encodes its reply. `root` is
+    the id of the user's root. `send_early` sends a report as the reply, before the changes are on
+    disk; then `early_reports` has that report. If `can_write` is False, nothing is written.
     """
 
     name: str
@@ -76,11 +76,15 @@ class _Retry(Exception):
 
 
 def load_app(app: Path) -> dict[str, type]:
-    """Import the app in the folder `app`, and return its entry file's walkers by name."""
+    """Import the app in the folder `app`, and return the walkers of its entry file by name.
+
+    Also set up Jac for this process: its configuration and our hooks.
+    """
     set_config(JacConfig.load(app / "jac.toml"))
     reset_scale_config()
     get_scale_config(app)
     register_hooks()
+    # The package's own app is an importable module. Jac imports any other app from its folder.
     name = ENTRY.removesuffix(".jac")
     if app == app_dir():
         make_app_importable()
@@ -113,18 +117,22 @@ class Runtime:
         self._system_root.id = SYSTEM_ROOT
 
     def call(self, name: str, fields: Fields, root: str) -> bytes:
-        """Run a walker and return its reply as JSON. Block this thread for models and embedders."""
+        """Run a walker and return its reply as JSON.
+
+        If the walker needs a provider's answer, wait for it in this thread and run it again.
+        """
         run = WalkerRun(name, fields, root, self.replies[name].encode)
         while isinstance(result := self.run(run), PendingProviderCall):
             run.answers.put(result, result.answer())
         return bytes(result)
 
     def run(self, run: WalkerRun) -> Any:
-        """Run a walker; return its reply once its changes are on disk, None if it was sent early.
+        """Run a walker, and return its reply once its changes are on disk.
 
-        Return a PendingProviderCall if the walker needs a provider's answer: run it again with the
-        answer in `run.answers`. Raise the walker's error; then nothing is written. If a session is
-        damaged and the walker can record it again, set the session aside and run the walker again.
+        Return None if the reply was sent early. Return a PendingProviderCall if the walker needs a
+        provider's answer; the caller then runs it again with the answer in `run.answers`. Raise the
+        walker's error; then nothing is written. If a session is damaged and the walker can record
+        it again, set the session aside and run the walker again.
         """
         try:
             return self._run_with_retries(run)
@@ -132,6 +140,8 @@ class Runtime:
             key, owner = run.fields().get("session"), UUID(run.root)
             if not isinstance(key, str):
                 raise
+            # While no request writes the session, move it to another name, or check it. If no
+            # damage is found, another request has replaced the session meanwhile: run again.
             with self._locks.hold(run.root, key):
                 if getattr(self.walkers[run.name], "can_record_again", False):
                     set_damaged_aside(self.store, owner, key)
@@ -140,18 +150,24 @@ class Runtime:
             return self._run_with_retries(run)
 
     def _run_with_retries(self, run: WalkerRun) -> Any:
-        """Run a walker, and run it again after conflicts. Raise Conflict after MAX_RETRIES."""
+        """Run a walker, and run it again after each conflict. Raise Conflict after MAX_RETRIES.
+
+        During the later attempts, hold a start lock, so that no other request of the session begins
+        in this process and causes the next conflict.
+        """
 
         def attempt(fields: Mapping[str, Any]) -> Any:
+            """Run the walker once, with its own context variables. Raise _Retry if it conflicts."""
             try:
                 return contextvars.copy_context().run(self._attempt, run, fields)
             except PendingProviderCall as call:
                 return call
 
+        # Sessions with the same hash share a start lock.
         fields = run.fields()
         start_lock = self._start_locks[hash((run.root, fields.get("session"))) % START_LOCKS]
         with start_lock:
-            pass  # Wait while another request holds the lock, because it is run again.
+            pass  # Wait while another request holds the lock for its later attempts.
         with suppress(_Retry):
             return attempt(fields)
         with start_lock:
@@ -164,7 +180,11 @@ class Runtime:
 
     @contextmanager
     def unit_of_work(self, root: str | None = None) -> Iterator[RequestMemory]:
-        """Let Jac use the graph of `root` (None: the system) in the block. Only `flush` writes."""
+        """Let Jac use the graph of the user with the root `root` in the block.
+
+        If `root` is None, use the system's root. Yield the request's memory. Changes are written
+        only if the block calls its `flush`.
+        """
         memory = RequestMemory(self.store, None if root is None else UUID(root), self._locks)
         entry = memory.root or self._system_root
         context = ExecutionContext(
@@ -204,6 +224,7 @@ class Runtime:
                 return self._walk(run, walker_class(**fields), memory)
             except WriteConflict:
                 self.on_conflict()
+                # If it has committed before, a second run would repeat what it did.
                 if memory.wrote and not getattr(walker_class, "is_resumable", False):
                     raise _conflict() from None
                 raise _Retry from None
@@ -214,11 +235,11 @@ class Runtime:
                 raise
 
     def _walk(self, run: WalkerRun, walker: Any, memory: RequestMemory) -> Any:
-        """Run a walker, write its changes, and return its reply; None if it was sent early.
+        """Run a walker, write its changes, and return its reply, or None if it was sent early.
 
-        If `run.answers` lacks an answer, the walker stops with a PendingProviderCall. Return this
-        call after the walker's first stop, whose changes (new messages) are written. Raise it after
-        a later stop, whose changes are incomplete and not written.
+        If the walker needs an answer that `run.answers` lacks, it stops with a PendingProviderCall.
+        At the first stop, write its changes, which are new messages, and return this call. At a
+        later stop, the changes are incomplete, so raise this call without writing them.
         """
         # Break the walker's reference cycle with its anchor, to free it with the request.
         memory.on_end.callback(vars(walker).clear)
@@ -246,7 +267,10 @@ class Runtime:
             run.send_early(report)
 
     def _raise_if_damaged(self, session: object, root: str, failure: Exception) -> None:
-        """Raise Damaged if the session has damaged rows that may have caused the failure."""
+        """Raise Damaged if a damaged node of the session may have caused the failure.
+
+        Damaged edges are not considered. `session` is the request's field, which may be no text.
+        """
         if not isinstance(session, str):
             return
         finding = first_damage(self.store, UUID(root), session)
@@ -258,5 +282,8 @@ class Runtime:
 
 
 def _conflict() -> Conflict:
-    """Return the error of a request that had too many conflicts, or one after it had written."""
+    """Return the error of a request that cannot run again after a conflict.
+
+    Either it had too many conflicts, or it had already written.
+    """
     return Conflict("Other requests keep changing the same data. Try again.")

@@ -32,7 +32,7 @@ class Worker:
     """True if the worker may exit with RENEW."""
 
     def tell_ready(self) -> None:
-        """Report to the supervisor that this worker serves."""
+        """Report to the supervisor that this worker serves, by its number in the pipe."""
         os.write(self.ready, bytes([self.number]))
 
     def beat(self) -> None:
@@ -59,6 +59,7 @@ class WorkerServer(uvicorn.Server):
         """Start to listen, write heartbeats from then on, and exit if the supervisor exits."""
         await super().startup(sockets)
         if self.started:
+            # The pipe becomes readable when the supervisor exits.
             asyncio.get_running_loop().add_reader(self._worker.alive, os._exit, 1)
             self._beat()
             if self._is_open():

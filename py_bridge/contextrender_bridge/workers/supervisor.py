@@ -2,6 +2,7 @@
 
 Workers are forked, so that they share the memory of what was loaded before. The supervisor keeps
 the listening socket open, so connections wait while a worker is replaced.
+Long because starting, watching and stopping workers share one state.
 """
 
 from __future__ import annotations
@@ -84,16 +85,17 @@ class Supervisor:
         self._was_ready = False
 
     def run(self) -> int:
-        """Run until a signal, then return 0. Return a worker's exit code if it could not start.
+        """Run the workers until a signal, and return 0.
 
-        Python writes each signal to a pipe. The supervisor waits for this pipe, and for the pipe to
-        which workers write that are ready. At the end, restore the previous signal handlers.
+        If a worker cannot start, stop all workers and return its exit code. Python writes each
+        signal to a pipe. The supervisor waits for this pipe, and for the pipe to which each worker
+        writes when it serves. At the end, restore the previous signal handlers.
         """
         wakeup_pipe, signal_end = os.pipe()  # Python writes the number of each signal to it
         for end in (wakeup_pipe, signal_end, self._ready_pipe):
             os.set_blocking(end, False)
         signals = (*PASSED_ON, signal.SIGCHLD)
-        # Set the pipe first: a signal between the two would be lost.
+        # Set the pipe before the handlers, because a signal between the two would be lost.
         previous_end = signal.set_wakeup_fd(signal_end)
         previous_handlers = {number: signal.signal(number, lambda *_: None) for number in signals}
         try:
@@ -108,20 +110,20 @@ class Supervisor:
         return self._code
 
     def _watch(self, selector: selectors.BaseSelector, wakeup_pipe: int) -> None:
-        """Start and replace the workers until they must stop and have ended.
-
-        After each event or timeout: pass on signals, record workers that serve or have ended, start
-        missing workers and check heartbeats. Kill workers that do not stop in time.
-        """
+        """Start the workers and replace those that end, until all must stop and have ended."""
         self._start_missing()
         while self._numbers or self._deadline is None:
+            # Wait for an event or a timeout. If a signal has come, stop the workers.
             selector.select(self._seconds_to_wait())
             if set(PASSED_ON).intersection(_read(wakeup_pipe)):
                 self._stop_workers()
+            # Each byte in the pipe is the number of a worker that serves now.
             self._serving.update(_read(self._ready_pipe))
             if len(self._serving) == len(self._workers) and not self._was_ready:
                 self._was_ready = True
                 self._on_ready()
+            # Replace workers that have ended or are stuck. At the end, kill workers that do not
+            # stop in time.
             self._remove_ended()
             if self._deadline is None:
                 self._start_missing()
@@ -138,16 +140,16 @@ class Supervisor:
         return max(0.0, self._next_check - time.monotonic())
 
     def _stop_workers(self) -> None:
-        """Send the workers SIGTERM.
-
-        Only the first call sets the deadline after which they are killed.
-        """
+        """Send SIGTERM to the workers. The first call sets the time at which they are killed."""
         if self._deadline is None:
             self._deadline = time.monotonic() + STOP_SECONDS
         self._send(signal.SIGTERM)
 
     def _remove_ended(self) -> None:
-        """Remove the processes that have ended, and decide whether each worker is replaced."""
+        """Forget the processes that have ended, and decide what follows from each end.
+
+        While all workers are stopping, nothing follows.
+        """
         while self._numbers:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
@@ -158,10 +160,10 @@ class Supervisor:
                 self._decide_on(number, os.waitstatus_to_exitcode(status))
 
     def _decide_on(self, number: int, code: int) -> None:
-        """Decide by a worker's exit code whether to stop all workers or to start it again.
+        """Decide by the exit code of a worker whether to stop all workers or to start it again.
 
-        Stop if the code is STOP, or if the worker failed before all workers served. Otherwise
-        `_start_missing` starts it again: without a wait after its first RENEW.
+        Stop all if the code is STOP, or if the worker failed before all workers served. Otherwise
+        `_start_missing` starts the worker again. After its first RENEW, it does so without a wait.
         """
         self._serving.discard(number)
         if code == STOP:
@@ -184,7 +186,12 @@ class Supervisor:
                 self._start(worker.number)
 
     def _check_heartbeats(self) -> None:
-        """Kill workers whose event loop is blocked. Writes that they acknowledged are stored."""
+        """Kill workers whose event loop is blocked, once per CHECK_SECONDS.
+
+        A worker counts its heartbeats in shared memory. If the count has not changed in
+        STUCK_CHECKS checks in a row, the loop is blocked. Nothing is lost by the kill, because all
+        writes that the worker has acknowledged are stored.
+        """
         if time.monotonic() < self._next_check:
             return
         self._next_check = time.monotonic() + CHECK_SECONDS
@@ -202,19 +209,24 @@ class Supervisor:
                 self._send(signal.SIGKILL, number)
 
     def _start(self, number: int) -> None:
-        """Fork a process for a worker. In the process, reset the signals, run the work and exit."""
+        """Fork a process for the worker `number`.
+
+        This process returns at once. The new process resets the signal handlers, runs the work and
+        exits; it never returns.
+        """
         self._started[number] = time.monotonic()
         sys.stdout.flush()
         sys.stderr.flush()
         pid = os.fork()
-        if pid:
+        if pid:  # This is the supervisor.
             self._numbers[pid] = number
             return
         code = 1
         try:
             for signal_number in (*PASSED_ON, signal.SIGCHLD):
                 signal.signal(signal_number, signal.SIG_DFL)
-            # Do this last: an earlier signal reaches the supervisor, which sends it again.
+            # Do this after resetting the handlers. A signal before it still reaches the supervisor,
+            # which sends it again.
             signal.set_wakeup_fd(-1)
             os.close(self._alive_end)  # Only the supervisor may hold the writing end.
             code = self._work(self._workers[number])

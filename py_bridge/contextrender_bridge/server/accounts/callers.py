@@ -81,12 +81,18 @@ class Tokens:
         return jwt.encode(claims, self._secret, algorithm="HS256")
 
     def link(self, user: str, generation: str, session: str, name: str, ends: int) -> str:
-        """Return the secret of a read-only link to a session. It is valid until `ends`."""
+        """Return the secret of the read-only link `name` to a session.
+
+        It is a token that is valid until `ends`, in seconds since 1970.
+        """
         claims = {"sub": user, "gen": generation, "aud": LINK, "jti": name, "ses": session}
         return jwt.encode({**claims, "exp": ends}, self._secret, algorithm="HS256")
 
     def code(self, token: str) -> str:
-        """Return a code that signs in to the console once; empty if the token is invalid."""
+        """Return a code with which the user of a token signs in to the console once.
+
+        Return an empty text if the token is invalid.
+        """
         claims = self.read(token)
         return self.make(claims.user, claims.generation, CODE_SECONDS, CODE) if claims else ""
 
@@ -151,10 +157,10 @@ class Callers:
         return Signer(user.generation, partial(self.tokens.link, user.user, user.generation))
 
     def visitor(self, token: str) -> Caller | None:
-        """Return the caller of a read-only link, who may read only its session; None if invalid.
+        """Return the caller that the secret of a read-only link stands for; None if invalid.
 
-        A link is valid while its node is stored. The node is deleted when the link is revoked or
-        its session is deleted.
+        The caller may read only the link's session. A link is valid until it expires, and while its
+        node is stored, which is deleted when the link is revoked or its session is deleted.
         """
         claims = self.tokens.read(token, LINK)
         user = self._bearer(claims)
@@ -188,7 +194,10 @@ class Callers:
         return self._bearer(self.tokens.read(cookie, CONSOLE))
 
     def _is_first_use(self, code: Claims) -> bool:
-        """Record the use of a code, and return whether it is the first one."""
+        """Record the use of a code, and return whether it is the first use.
+
+        Codes that have expired are forgotten, because they are invalid anyway.
+        """
         with self.counts.transaction() as file:
             file.execute("DELETE FROM codes WHERE expires < ?", (time.time() - LEEWAY_SECONDS,))
             row = (code.id, code.expires)
@@ -210,6 +219,7 @@ class Callers:
         if not rows or not rows[0][0]:
             return None
         root, status, identities, profile = rows[0]
+        # A user can have several identities. One of them is the name.
         name = next(
             identity["value_raw"]
             for identity in _json(identities)

@@ -81,26 +81,34 @@ class SignIn:
         ]
 
     async def log_in(self, request: Request) -> Response:
-        """Answer a name and a password with a token, with 401, or after too many failures 429."""
+        """Answer a name and a password with a token.
+
+        Answer 401 if they are wrong, and 429 after too many failures.
+        """
         body = await request.body()
         address = request.client.host if request.client else ""
 
         def check(_: SendReply) -> bytes:
+            """Return the reply with the token. This runs in a thread of its own pool."""
             fields = self._fields.parse(body)
             return encode({"token": self._token(fields["username"], fields["password"], address)})
 
         return response_of(await run_in_thread(self._threads, "login", check))
 
     async def link(self, request: Request) -> Response:
-        """Answer a request that has a token with a code for a link: `/console/#code=CODE`."""
+        """Answer a request that has a token with a code, which signs in to the console once.
+
+        The console opens with it at `/console/#code=CODE`.
+        """
         await self._bearer(request)
         code = self._accounts.tokens.code(bearer_of(request))
         return json_response(encode({"code": code, "seconds": CODE_SECONDS}))
 
     async def enter(self, request: Request) -> Response:
-        """Sign the console in: answer a code of `link` or a token with a cookie and its proof.
+        """Sign in to the console: answer a code or a token with a cookie and its proof.
 
-        The cookie is valid only in requests that also send the proof, as the header `PROOF`.
+        The code is one that `link` returned. The cookie is valid only in requests that also send
+        the proof, in the header `PROOF`.
         """
         _check_origin(request)
         fields = parse_json(await request.body())
@@ -121,9 +129,10 @@ class SignIn:
         return reply
 
     def caller_finder(self, request: Request) -> FindCaller:
-        """Return a function that finds the caller by the cookie of a walker's request.
+        """Return a function that finds the caller of a request by its cookie.
 
-        Raise InvalidRequest (403) if another site's page sends the request.
+        Without a cookie, the function returns None. Raise InvalidRequest (403) if another site's
+        page sends the request.
         """
         if not (cookie := request.cookies.get(_cookie_name(request))):
             return lambda: None
@@ -140,6 +149,8 @@ class SignIn:
         record = self._accounts.audit.record
         # Do not log an unknown name, because it may be a password in the wrong field.
         logged_name = name if self._accounts.find(name) else ""
+        # Count the attempt as failed before checking the password, so that simultaneous attempts
+        # are counted, too.
         if seconds := self._attempts.begin(*keys):
             record("login_refused", logged_name, address=address)
             sentence = f"Too many logins failed. Try again in {seconds} seconds."
@@ -189,7 +200,10 @@ def _check_origin(request: Request) -> None:
 
 
 def check_shared(walker: type, fields: Mapping[str, Any], session: str) -> None:
-    """Raise InvalidRequest (403) if a read-only link of `session` does not permit this request."""
+    """Raise InvalidRequest (403) if a read-only link to `session` does not permit this request.
+
+    It permits only shareable walkers, and only with this session.
+    """
     if not getattr(walker, "is_shareable", False) or fields.get("session") != session:
         sentence = "This link opens one session for reading, and nothing else."
         raise InvalidRequest(sentence, code="read_only_link", status=403)

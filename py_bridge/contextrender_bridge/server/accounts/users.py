@@ -105,8 +105,9 @@ class Accounts(Callers):
     def remove(self, name: str) -> int:
         """Delete a user's sessions and account, and return the number of sessions.
 
-        The user is locked out first and the account is deleted last, so that it can be run again
-        after a failure. Raise CommandError if there is no such user, or it is the local user.
+        The user is locked out first, so that no new session is made. The account is deleted last,
+        so that the method can be run again after a failure. Raise CommandError if there is no such
+        user, or if it is the local user.
         """
         user = self.user_named(name)
         if user.name == LOCAL_USER:
@@ -124,7 +125,8 @@ class Accounts(Callers):
     def local_token(self, current_token: str = "", days: int | None = None) -> str:
         """Return a token of the local user. Create the user if it does not exist.
 
-        Return `current_token` itself while it is valid and not due for renewal.
+        Return `current_token` while it is valid and not due for renewal, otherwise a new token that
+        is valid for `days` (default: the setting).
         """
         if self.find(LOCAL_USER) is None:
             # Another server that starts at the same time may have created the user.
@@ -144,10 +146,10 @@ class Accounts(Callers):
         return self._token(user, (days or current_settings().token_days) * DAY)
 
     def login(self, name: str, password: str) -> str | None:
-        """Return a token if the name and the password are right, otherwise None.
+        """Return a new token if the name and the password are right, otherwise None.
 
-        A wrong name takes as long as a wrong password, so that callers cannot find out which names
-        exist.
+        For an unknown name, check another password hash. Then it takes as long as a wrong password,
+        so that callers cannot find out which names exist.
         """
         if len(password.encode()) > PASSWORD_BYTES or "\0" in password:
             return None

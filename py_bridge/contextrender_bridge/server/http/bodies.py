@@ -3,6 +3,7 @@
 A reply is `{"reports": [...]}`, or an error in the form of `asgi.error_fields`.
 
 If JSON has a key `__type__`, Jac's own server creates an object of that type. This server does not.
+Long because requests, replies and errors share the same encoding.
 """
 
 import dataclasses
@@ -82,7 +83,10 @@ class Fields:
         return fields
 
     def _check_counts(self, fields: Mapping[str, Any]) -> None:
-        """Raise InvalidRequest if there are too many fields or messages to validate quickly."""
+        """Raise InvalidRequest if there are more fields than the walker has, or too many messages.
+
+        This is checked first, because validating very many would take long.
+        """
         if len(fields) > len(self._names):
             unknown_name = next(name for name in fields if name not in self._names)
             raise InvalidRequest(self._unknown(unknown_name))
@@ -95,7 +99,7 @@ class Fields:
             raise InvalidRequest(sentence, code="too_many_messages", status=413)
 
     def _sentence(self, error: Mapping[str, Any]) -> str:
-        """Return the sentence that clients get for one of pydantic's errors."""
+        """Return the sentence that clients get for one of pydantic's errors. It names the field."""
         path = error["loc"]
         field = ".".join(str(part) for part in path)[:QUOTED_CHARACTERS]
         if error["type"] == "missing" and len(path) == 1:
@@ -108,6 +112,7 @@ class Fields:
         return f"Field '{field}': {reason[0].lower()}{reason[1:]}."
 
     def _unknown(self, field: str) -> str:
+        """Return the sentence for a field that the walker does not have."""
         known_fields = ", ".join(self._names) or "none"
         return f"There is no field '{field[:QUOTED_CHARACTERS]}'; the fields are: {known_fields}."
 
@@ -124,6 +129,7 @@ class Reply:
 
     @cached_property
     def _adapter(self) -> TypeAdapter[Any]:
+        """The adapter of the reply's type: an object whose `reports` have the declared type."""
         declared = get_type_hints(self._walker).get("reports", Any)
         if get_origin(declared) is ClassVar:
             (declared,) = get_args(declared)
@@ -158,7 +164,7 @@ def parse_json(body: bytes) -> Any:
 
 
 def _copy(fields: Mapping[str, Any]) -> Any:
-    """Return the values of this process as JSON values. Raise InvalidRequest if that fails."""
+    """Return fields of this process as new JSON values. Raise InvalidRequest if that fails."""
     try:
         return json_value(fields)
     except ValueError as error:
@@ -171,6 +177,7 @@ def _is_required(field: Any) -> bool:
 
 
 def _finite(text: str) -> float:
+    """Return the number in a text. Raise ValueError if it is too large for a float."""
     if (value := float(text)) in (float("inf"), float("-inf")):
         raise ValueError("number out of range")
     return value
@@ -224,6 +231,7 @@ def refusal(failure: BaseException, place: str) -> ContextRenderError:
 
 
 async def _raise_logged(_: Request, error: Exception) -> Response:
+    """Raise the error for the client, and log what caused it."""
     raise refusal(error, "request")
 
 
@@ -237,6 +245,7 @@ async def _refuse_route(_: Request, error: Exception) -> Response:
 
 
 async def _stop_answering(_: Request, __: Exception) -> Response:
+    """Raise ClientDisconnected, because nobody waits for a reply."""
     raise ClientDisconnected
 
 

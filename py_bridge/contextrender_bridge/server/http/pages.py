@@ -32,7 +32,10 @@ HEADERS = {
 
 
 def console_routes() -> list[BaseRoute]:
-    """Return the routes of the page and its assets. They serve the files that exist now."""
+    """Return the routes of the console's page and assets.
+
+    They serve only files that exist when this function is called.
+    """
     files = {
         path.relative_to(CONSOLE).as_posix(): path
         for path in CONSOLE.rglob("*")
@@ -94,15 +97,18 @@ def graph_routes(get_node: GetNode) -> list[BaseRoute]:
 
 
 def _graph_of(node: dict[str, Any]) -> dict[str, Any]:
-    """Return a node and its neighbours as `nodes` and `edges`, with `next`, the next page's start.
+    """Return a report of `get_node` in the format of Jac's viewer.
 
-    Omit an edge without `end` (the neighbour's type), because its neighbour cannot be read.
+    `nodes` has the node and its neighbours, `edges` has the edges between them, and `next` is the
+    start of the next page. Omit an edge without `end`, the type of its neighbour, because that
+    neighbour cannot be read.
     """
     labels, edges = {node["id"]: node["label"]}, []
     for edge in node["edges"]:
         if not edge["end"]:
             continue
         labels[edge["id"]] = edge["label"] or edge["end"]
+        # The id of an edge is the id of the neighbour.
         source, target = node["id"], edge["id"]
         if not edge["outgoing"]:
             source, target = target, source

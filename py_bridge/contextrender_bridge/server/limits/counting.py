@@ -60,7 +60,11 @@ class Counts:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run the block in a write transaction. Raise ServerError if SQLite fails."""
+        """Yield a connection to the file, in a write transaction for the block.
+
+        The block must not wait for anything else, because it holds a lock. Raise ServerError if
+        SQLite fails.
+        """
         with self._lock:
             try:
                 connection = self._connection = self._connection or self._open()
@@ -95,7 +99,7 @@ class LoginAttempts:
         self._counts = counts
 
     def begin(self, *keys: str) -> int:
-        """Count an attempt as failed for each key, until `forgive` removes it, and return 0.
+        """Count a login attempt for each key as failed, and return 0. `forgive` undoes it.
 
         If one of the keys has failed too often, count nothing and return the seconds to wait.
         """
@@ -104,6 +108,7 @@ class LoginAttempts:
             file.execute("DELETE FROM failures WHERE at <= ?", (now - FAILURE_SECONDS,))
             if seconds := max(self._seconds_to_wait(file, key, now) for key in keys):
                 return ceil(seconds)
+            # Add the failures, and keep only the newest MAX_STORED_FAILURES of all keys.
             rows = [(key, now) for key in keys]
             file.executemany("INSERT INTO failures (key, at) VALUES (?, ?)", rows)
             file.execute(
@@ -114,7 +119,7 @@ class LoginAttempts:
         return 0
 
     def forgive(self, *keys: str) -> None:
-        """Remove the failure that `begin` counted for each key, because the attempt succeeded."""
+        """Remove one failure of each key, which `begin` counted, because the login succeeded."""
         with self._counts.transaction() as file:
             for key in keys:
                 file.execute(
@@ -131,7 +136,11 @@ class LoginAttempts:
 
 
 def network_of(address: str) -> str:
-    """Return an IPv4 address, or the /64 network of an IPv6 address, which one client may own."""
+    """Return the network by which failed logins are counted.
+
+    It is the address itself for IPv4, and the /64 network for IPv6, because one client may own all
+    addresses of such a network. A text that is no IPv6 address is returned unchanged.
+    """
     try:
         parsed = ipaddress.IPv6Address(address)
     except ValueError:
@@ -163,9 +172,10 @@ class Quotas:
         """For each user, the time of the last measure and the estimate of the stored bytes."""
 
     def check_call(self, caller: "Caller") -> None:
-        """Count a call. Raise InvalidRequest (429) above the limit.
+        """Count a call of a user. Raise InvalidRequest (429) if the user has no call left.
 
-        A user has up to a minute's calls left. Each call takes one, and time adds new ones.
+        A user has at most as many calls left as the limit per minute. Each call takes one, and each
+        minute adds the limit again, evenly over time.
         """
         if (max_calls := self._settings.user_max_calls_per_minute) is None:
             return
@@ -188,9 +198,11 @@ class Quotas:
     def reserve(
         self, caller: "Caller", fields: Mapping[str, Any], body: WalkerInput
     ) -> Iterator[None]:
-        """Raise InvalidRequest (429) if a call with messages exceeds a limit of bytes or sessions.
+        """Check the user's limits of bytes and sessions before a call, which runs in the block.
 
-        If the call will create a session, reserve a place for that session during the block.
+        Only calls that bring messages or an exported session are limited. Raise InvalidRequest
+        (429) above a limit. If the call will create a session, reserve a place for the session
+        during the block, so that simultaneous calls cannot exceed the limit together.
         """
         data = fields.get("data")  # an exported session
         if "messages" not in fields and data is None:
@@ -199,6 +211,7 @@ class Quotas:
         if (max_mb := self._settings.user_max_mb) is not None:
             size = len(body if isinstance(body, bytes) else encode(body))
             self._check_bytes(caller, max_mb, size)
+        # The name of the session is in the request or, if that has none, in the exported session.
         exported_key = data.get("session") if isinstance(data, dict) else ""
         key = fields.get("session") or exported_key
         owner = UUID(caller.root)
@@ -233,7 +246,10 @@ class Quotas:
                 file.execute("DELETE FROM reservations WHERE number = ?", (number,))
 
     def _add_reservation(self, user: str, key: str) -> tuple[int | None, list[str]]:
-        """Add a reservation, and return its number and the other sessions reserved before it."""
+        """Add a reservation, and return its number and the other sessions reserved before it.
+
+        First remove old reservations, whose processes were probably killed.
+        """
         now = self._clock()
         with self._counts.transaction() as file:
             file.execute("DELETE FROM reservations WHERE at <= ?", (now - CREATION_SECONDS,))
@@ -247,9 +263,9 @@ class Quotas:
         return number, [session for (session,) in rows]
 
     def _check_bytes(self, caller: "Caller", max_mb: int, request_bytes: int) -> None:
-        """Raise InvalidRequest (429) if the user has stored `max_mb`.
+        """Raise InvalidRequest (429) if the user has already stored `max_mb` or more.
 
-        Add the request's bytes to the estimate of the stored bytes.
+        Between two measures, the stored bytes are estimated: each request adds its own bytes.
         """
         now, max_bytes = self._clock(), max_mb * 2**20
         measured_at, size = self._measures.get(caller.user, (float("-inf"), 0))
@@ -263,4 +279,5 @@ class Quotas:
 
 
 def _refusal(code: str, sentence: str, seconds: int) -> InvalidRequest:
+    """Return the error 429, which asks the client to wait for `seconds`."""
     return InvalidRequest(sentence, code=code, status=429, retry_after=seconds)

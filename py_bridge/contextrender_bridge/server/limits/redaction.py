@@ -52,7 +52,10 @@ TOO_DEEP: Final = MARK.format("too-deep")
 
 
 class Rule(NamedTuple):
-    """A compiled pattern, its mark, and the replacement of a match: the mark and kept groups."""
+    """A compiled pattern, the mark that replaces a match, and the replacement for RE2.
+
+    The replacement is the mark with references to the groups whose text stays.
+    """
 
     pattern: Any
     mark: str
@@ -68,7 +71,10 @@ class Redaction:
 
     @classmethod
     def of(cls, names: Iterable[str]) -> "Redaction":
-        """Return the rules of these names or files. Raise CommandError if one is invalid."""
+        """Return the redaction by these rules. Raise CommandError if a rule is invalid.
+
+        Each name is a built-in rule or a file of rules.
+        """
         rules: dict[str, str] = {}
         for name in names:
             rules |= {name: RULES[name]} if name in RULES else read_rules(Path(name).expanduser())
@@ -92,7 +98,10 @@ class Redaction:
         return text
 
     def _redact_export(self, value: Any) -> Any:
-        """Return a part of an exported session redacted. A message is an object with a role."""
+        """Return a part of an exported session, with the messages in it redacted.
+
+        An object with a text `role` is a message. Search all other objects and lists for messages.
+        """
         if isinstance(value, list):
             return [self._redact_export(item) for item in value]
         if not isinstance(value, dict):
@@ -111,12 +120,13 @@ class Redaction:
             return value
         if name in ARGUMENT_FIELDS:
             return self._redact_arguments(value)
-        # Rules may match a field's name together with its value, except the names of texts.
+        # Rules may match a field's name and value together, such as `password`. That is of no use
+        # for the names of texts, which every message has.
         matched_name = "" if name in TEXT_FIELDS else name
         return self._redact_value(value, matched_name, is_message=True)
 
     def _redact_arguments(self, value: Any) -> Any:
-        """Return the arguments of a tool call redacted. If they were JSON, the result is JSON."""
+        """Return the arguments of a tool call redacted, as JSON if they were JSON before."""
         if not isinstance(value, str):
             return self._redact_value(value)
         redacted = self._redact_json_or_text(value)
@@ -127,7 +137,10 @@ class Redaction:
         return json.dumps({"redacted": next(mark for mark in marks if mark in redacted)})
 
     def _redact_json_or_text(self, text: str) -> str:
-        """Return a text redacted. If it is JSON, redact each unescaped value, then the whole."""
+        """Return a text redacted. If it is JSON, redact its values first, then the whole text.
+
+        The values are redacted without JSON's escapes, which would hide secrets from the rules.
+        """
         if not self._rules or text.lstrip()[:1] not in ("{", "["):
             return self.redact_text(text)
         try:
@@ -148,9 +161,10 @@ class Redaction:
         return text if redacted == unescaped and not is_changed else redacted
 
     def _redact_value(self, value: Any, name: str = "", *, is_message: bool = False) -> Any:
-        """Return a JSON value redacted. `name` is its field; rules may match name and value.
+        """Return a JSON value redacted. `name` is the name of its field, empty if it has none.
 
-        `is_message` is true for a message or a part of one, whose fields keep their names.
+        Rules may match the name and the value together. `is_message` is true for a message or a
+        part of one, whose fields keep their names.
         """
         if isinstance(value, Mapping):
             return self._redact_mapping(value, is_message=is_message)
@@ -158,6 +172,7 @@ class Redaction:
             return self._redact_with_name(name, self._redact_json_or_text(value))
         if isinstance(value, Sequence):
             return [self._redact_value(item, name, is_message=is_message) for item in value]
+        # A number stays a number unless a rule matches its digits.
         if isinstance(value, int) and not isinstance(value, bool):
             digits = str(value)
             redacted = self._redact_with_name(name, self.redact_text(digits))
@@ -165,7 +180,11 @@ class Redaction:
         return value
 
     def _redact_mapping(self, value: Mapping[str, Any], *, is_message: bool) -> dict[str, Any]:
-        """Return an object redacted. Number names that become equal, so that no value is lost."""
+        """Return an object with its names and values redacted.
+
+        If names become equal, add numbers to them, so that no value is lost. In a message, plain
+        names such as `role` are not redacted.
+        """
         redact_value = self._redact_field if is_message else self._redact_value
         redacted: dict[str, Any] = {}
         for name, item in value.items():
@@ -179,7 +198,11 @@ class Redaction:
         return redacted
 
     def _redact_with_name(self, name: str, value: str) -> str:
-        """Return a field's value, redacted by rules that match the name and value together."""
+        """Return a field's value, redacted by rules that match the name and value together.
+
+        Each rule sees the field as it is written in JSON. If a match is within the value, replace
+        only the match. If it also has a part of the name, return only the rule's mark.
+        """
         if not name:
             return value
         before, after = f'"{name}": "', '"'
@@ -190,15 +213,16 @@ class Redaction:
             elif _matches_across(rule, before, value, after):
                 # The match includes a part of the name, so the value cannot be separated.
                 return rule.mark
-            else:
+            else:  # The match is in the name alone: apply the rule to the value.
                 value = _replace(rule, value)
         return value
 
 
 def read_rules(path: Path) -> dict[str, str]:
-    """Return a file's patterns by name. A line has a name and a pattern, or a `#` and a comment.
+    """Return the patterns in a file, by name. Each line has a name, a space and a pattern.
 
-    Raise CommandError if the file cannot be read or a line is invalid.
+    Lines that begin with `#` are comments. Raise CommandError if the file cannot be read or a line
+    is invalid.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -219,12 +243,16 @@ def read_rules(path: Path) -> dict[str, str]:
 
 
 def _replace(rule: Rule, text: str) -> str:
+    """Return a text with each match of a rule replaced."""
     data = rule.pattern.sub(rule.replacement, _to_bytes(text))
     return str(data.decode("utf-8", "surrogatepass"))
 
 
 def _matches_across(rule: Rule, before: str, value: str, after: str) -> bool:
-    """Return whether a match of the rule has a part of the value and of the text around it."""
+    """Return whether a match of the rule crosses an edge of `value`.
+
+    The rule is applied to `before`, `value` and `after` together.
+    """
     start = len(_to_bytes(before))
     end = start + len(_to_bytes(value))
     matches = rule.pattern.finditer(_to_bytes(before + value + after))
@@ -245,7 +273,7 @@ def _is_json(text: str) -> bool:
 
 
 def _dump(value: Any, original: str) -> str:
-    """Return a value as JSON with unescaped characters; indent it if `original` has lines."""
+    """Return a value as JSON with unescaped characters. Indent it if `original` has lines."""
     indent = 2 if "\n" in original else None
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     try:

@@ -76,9 +76,10 @@ class Retention:
         return deleted
 
     def delete_in_turn(self) -> list[DueSession]:
-        """Run `delete_due`, unless a process has claimed this work for the current interval.
+        """Run `delete_due` and return its result, if this process can claim the work.
 
-        A claim lasts for `TURN_SHARE` of the interval. A change of the limits makes it void. Raise
+        Return an empty list if another process has claimed it for the current interval. A claim
+        lasts for `TURN_SHARE` of the interval, and holds only for the same limits. Raise
         StoreUnavailable if the database fails.
         """
         limits = self._settings
@@ -92,7 +93,8 @@ class Retention:
     def _due_of(self, user: Caller, now: float) -> Iterator[DueSession]:
         """Yield a user's sessions beyond the limits, least recently written first.
 
-        Stop at the first session within all limits. Also stop, with a warning, at a session in use.
+        Stop at the first session within all limits, because later ones are newer. Also stop, with a
+        warning, at a session in use. The caller is expected to delete each session.
         """
         settings, store, owner = self._settings, self._runtime.store, UUID(user.root)
         max_days = _or_infinite(settings.retention_days)
@@ -100,6 +102,7 @@ class Retention:
         max_bytes = _or_infinite(settings.retention_mb) * 2**20
         if max_days == max_count == max_bytes == math.inf:
             return
+        # The number and the bytes of the sessions that remain, without those yielded so far.
         sessions = stored_sessions(store, owner)
         count = len(sessions)
         size = 0 if max_bytes == math.inf else stored_bytes(store, owner)
@@ -122,7 +125,10 @@ class Retention:
             yield due
 
     def _delete_due_session(self, due: DueSession) -> bool:
-        """Delete a session, count it and record it in the audit log; return False if that fails."""
+        """Delete a session, count the deletion, and record it in the audit log.
+
+        Return whether the session was deleted.
+        """
         if not self._delete(due.user, due.session.key, due.session.updated_at):
             return False
         self.on_deleted(due.reason)
@@ -135,10 +141,10 @@ class Retention:
         return True
 
     def _delete(self, user: Caller, key: str, updated_at: float | None) -> bool:
-        """Delete a session and return True, or False if it was not deleted.
+        """Delete a session, and return whether it was deleted.
 
-        It is not deleted if it was written after `updated_at`, if it does not exist, or after a
-        failure, which is logged. `updated_at` is None to finish an earlier deletion.
+        It is not deleted if its last write was not at `updated_at`, if it does not exist, or if
+        there is a failure, which is logged. `updated_at` is None to finish an earlier deletion.
         """
         fields = {"session": key, "updated_at": updated_at}
         try:

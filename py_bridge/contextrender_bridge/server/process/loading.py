@@ -8,9 +8,10 @@ from contextrender_bridge.process_memory import return_free_memory
 
 
 def warm_up() -> None:
-    """Load what the first request needs, and exempt all present objects from garbage collection.
+    """Load what the first request needs, and exclude all present objects from garbage collection.
 
-    A garbage collection that visits the runtime's 90,000 objects stops every request for 20 ms.
+    Otherwise each garbage collection would visit the runtime's 90,000 objects, and stop every
+    request for 20 ms.
     """
     load_models()
     gc.collect()
@@ -19,9 +20,10 @@ def warm_up() -> None:
 
 
 def has_compiled() -> bool:
-    """Return whether this process has compiled Jac code, as at a first start or after a change.
+    """Return whether this process has compiled Jac code.
 
-    The compiler uses 80 MB. A new process, which finds the compiled files, does not need them.
+    It has at the first start, and after a change of the code. The compiler uses 80 MB, which a new
+    process does not need, because it finds the compiled files.
     """
     return "jaclang.compiler.passes" in sys.modules
 

@@ -64,10 +64,12 @@ def _start(data: Path) -> tuple[uvicorn.Server, socket, dict[str, str]]:
 
 
 def _write(output: int, fields: dict[str, str]) -> None:
+    """Write a line of JSON to the file descriptor `output`, and close it."""
     with os.fdopen(output, "w") as file:
         print(json.dumps(fields), file=file)
 
 
 def _stop_at_end_of_input(server: uvicorn.Server) -> None:
+    """Wait until standard input ends, because the starter closed it or exited. Stop the server."""
     sys.stdin.buffer.read()
     server.should_exit = True

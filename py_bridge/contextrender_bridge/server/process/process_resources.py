@@ -53,9 +53,10 @@ class MemoryTrimmer:
         """The number of checks until memory is given back again; 0 if it has not grown."""
 
     def trim(self) -> None:
-        """Drop large idle sessions, and give free memory back to the system if memory has grown.
+        """Drop large idle sessions, and give free memory back to the system if it is worth it.
 
-        Give it back once more some checks later. The server calls this every CHECK_SECONDS.
+        It is if the process has grown, if a session was dropped, and once more TRIM_CHECKS after
+        the growth. The server calls this every CHECK_SECONDS.
         """
         has_grown = resident_bytes() >= self._least_bytes + MIN_GROWTH_BYTES
         has_dropped = WORKING_SET.drop_idle(LARGE_SESSION_BYTES, IDLE_SECONDS)
@@ -101,9 +102,10 @@ class OneProcessor:
 
     @contextmanager
     def main_thread(self) -> Iterator[None]:
-        """Add the calling thread to the group as the first one. After the block, end the group.
+        """Add the calling thread to the group as its first thread. After the block, end the group.
 
-        `choose_processor` keeps the group on the processor of its first thread.
+        `choose_processor` keeps all threads on the processor of the first thread. Without a group,
+        the threads may run on any processor.
         """
         self.add_thread()
         try:
@@ -114,7 +116,11 @@ class OneProcessor:
                 self._threads.clear()
 
     def choose_processor(self) -> None:
-        """Let the system move the threads for a moment, then keep them where the first one runs."""
+        """Choose the processor on which the group runs from now on.
+
+        Let the threads run on any processor for a moment. Then keep them all on the processor that
+        the system has chosen for the first thread.
+        """
         if len(self._allowed_processors) < 2 or not self._threads:
             return
         with self._lock:
@@ -126,6 +132,7 @@ class OneProcessor:
                 self._bind_all(processors or self._allowed_processors)
 
     def _bind_all(self, processors: frozenset[int]) -> None:
+        """Let all threads of the group, also later ones, run only on these processors."""
         self._current_processors = processors
         _bind(self._threads, processors)
 
@@ -153,12 +160,14 @@ def _bind(threads: Collection[int], processors: Collection[int]) -> None:
 def run_periodically(
     task: str, work: Callable[[], object], seconds: float
 ) -> AbstractContextManager[None]:
-    """Run `work` in a thread, at once and then every `seconds`, while the block runs.
+    """Return a context manager that runs `work` in a thread, at once and then every `seconds`.
 
-    Log a failure, and run the work again after the next period.
+    It stops when the block ends. A failure is logged as one of `task`, and the work runs again
+    after the next period.
     """
 
     def run_once() -> None:
+        """Run the work once, and log a failure."""
         try:
             work()
         except Exception as failure:

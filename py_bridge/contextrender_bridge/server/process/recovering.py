@@ -28,10 +28,10 @@ class RecoveringApp:
     """
 
     def __init__(self, build: Callable[[], Starlette], on_open: Callable[[], None]) -> None:
-        """Build the app.
+        """Try to build the app.
 
-        If the store fails, remember why; the server's startup begins the retries. Raise
-        CommandError if the configuration is wrong.
+        If the store fails, only keep the reason. The retries begin when the server has started.
+        Raise CommandError if the configuration is wrong.
         """
         self._build, self._on_open = build, on_open
         self._is_ending = threading.Event()
@@ -58,7 +58,10 @@ class RecoveringApp:
         return str(self.app.state.service.accounts.local_token(current_token))
 
     async def _run_lifespan(self, receive: Any, send: Any) -> None:
-        """Answer the startup event at once, and run the app's background tasks until shutdown."""
+        """Answer the startup event at once, and run the app's background tasks until shutdown.
+
+        The server accepts requests after the answer, even if the app is not built yet.
+        """
         await receive()
         shutdown = asyncio.Event()
         background = asyncio.create_task(self._run_background_tasks(shutdown))
@@ -77,20 +80,23 @@ class RecoveringApp:
                 await shutdown.wait()
 
     def _retry_until_open(self) -> None:
-        """Build the app until that succeeds or the server ends. Call `on_open` after a retry."""
+        """Try to build the app until it succeeds or the server ends. Then call `on_open`.
+
+        Do nothing if the app was built at the first attempt.
+        """
         if self.app is not None:
             return
         while self.app is None and not self._is_ending.wait(RETRY_SECONDS):
             try:
                 self._try_to_build()
-            except CommandError as refusal:  # Only at the first attempt it ends the command.
+            except CommandError as refusal:  # The server runs already, so keep trying.
                 self._reason = f"{refusal}"
         if self.app is not None:
             with suppress(Exception):
                 self._on_open()
 
     def _try_to_build(self) -> None:
-        """Build the app. If the store fails, print the reason unless it is the last one again."""
+        """Try to build the app. If the store fails, keep the reason, and print it if it is new."""
         try:
             self.app = self._build()
         except STORE_ERRORS as error:

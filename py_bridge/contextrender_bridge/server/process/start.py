@@ -49,7 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run `contextrender serve`: the options override the settings. Return the exit code."""
+    """Run `contextrender serve` with its options, which override the settings.
+
+    Return the exit code.
+    """
     for name, text in (("log_format", args.log_format), ("log_level", args.log_level)):
         if text is not None:
             set_option(name, text)
@@ -86,6 +89,8 @@ def serve(
         raise CommandError("--idle-timeout is for one process, not for several workers.")
     if workers > MAX_WORKERS:
         raise CommandError(f"there may be up to {MAX_WORKERS} workers.")
+    # Prepare the process and its files, and listen before the app is loaded, so that connections
+    # wait instead of failing.
     with suppress(NotWritable):  # The server answers 503 until the folder is writable.
         make_data_private(data)
     limit_free_memory()
@@ -134,9 +139,10 @@ def _print_ready(url: str, data: Path) -> None:
 
 
 def _load_for_workers(app: Path, metrics_folder: str) -> Callable[[int], None]:
-    """Load the app once for all workers. Return the function to call when a worker has ended.
+    """Load the app once in this process, from which all workers are forked.
 
-    The workers share their counts for `/metrics` in `metrics_folder`.
+    The workers share their counts for `/metrics` in `metrics_folder`. Return a function to call
+    when a worker has ended. It gets the process id, and removes the counts of that worker.
     """
     # A fork does not copy the threads that the library would start.
     set_for_library("TOKENIZERS_PARALLELISM", "false")

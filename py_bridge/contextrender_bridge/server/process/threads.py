@@ -4,6 +4,7 @@ Only one thread of a Python process computes at a time, and a page of the consol
 Low-priority requests therefore pause every few milliseconds. While agents' calls run, or ran a
 moment ago, low-priority requests together rest nine times as long as they have worked. Otherwise
 they do not rest.
+Long because the pools, the pace and the providers' calls belong together.
 """
 
 from __future__ import annotations
@@ -71,11 +72,11 @@ class Threads:
     async def answer(
         self, task: str, admit: Callable[[], Caller], work: Work, *, is_low_priority: bool
     ) -> Any:
-        """Return the result of `work` for the caller, or the error for the client.
+        """Run `work` in a thread, and return its result or the error for the client.
 
-        Run `admit` once and then `work` in a thread. While `work` returns a PendingProviderCall,
-        wait for the provider's answer and run `work` again. Requests that need the same answer
-        share it. `task` names the work in the log.
+        First run `admit` in the thread, once, to find the caller. If `work` returns a
+        PendingProviderCall, wait for the provider's answer without a thread, and run `work` again.
+        Requests of a user that need the same answer share it. `task` names the work in the log.
         """
         answers = ProviderAnswers()
         callers: list[Caller] = []  # the caller, once it is admitted
@@ -91,6 +92,7 @@ class Threads:
 
         threads = self._low_priority if is_low_priority else self._calls
         try:
+            # Repeat the work until it needs no further answer of a provider.
             while isinstance(
                 result := await run_in_thread(threads, task, run), PendingProviderCall
             ):
@@ -132,7 +134,11 @@ class Pace:
 
     @contextmanager
     def low_priority(self) -> Iterator[None]:
-        """Run a low-priority request in the block. It may rest at its start and at each `pause`."""
+        """Run a low-priority request in the block, which may have to rest first.
+
+        It also rests when the code in the block calls `let_requests_run`, which calls `pause`. Its
+        processor time adds to the common rest.
+        """
         self._sleep_if_due()
         self._thread.work_start = time.thread_time()
         try:
@@ -150,18 +156,23 @@ class Pace:
             self._thread.work_start = time.thread_time()
 
     def _add_rest(self, worked: float) -> None:
-        """Extend the common rest of low-priority requests, after work of `worked` seconds."""
+        """Extend the common rest of low-priority requests after `worked` seconds of work.
+
+        The rest is REST_FACTOR times as long as the work, and never ends later than
+        MAX_REST_SECONDS from now.
+        """
         with self._lock:
             now = time.monotonic()
             rest_until = max(now, self._rest_until) + REST_FACTOR * worked
             self._rest_until = min(rest_until, now + MAX_REST_SECONDS)
 
     def _sleep_if_due(self) -> None:
-        """Sleep until the common rest ends, or until there is no recent call of an agent."""
+        """Sleep until the common rest ends, or until no agent's call runs or ran recently."""
         while (seconds := self._rest_until - time.monotonic()) > 0 and self._has_recent_calls():
             time.sleep(min(seconds, RECENT_SECONDS))
 
     def _has_recent_calls(self) -> bool:
+        """Return whether an agent's call runs, or ended within RECENT_SECONDS."""
         return self._running_calls > 0 or time.monotonic() - self._last_call_end < RECENT_SECONDS
 
 
@@ -184,9 +195,10 @@ class ProviderThreads:
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     def ask(self, key: Hashable, call: PendingProviderCall) -> Future[Answer]:
-        """Return the future answer of the call with this key. Start the call unless it runs.
+        """Return a future for the answer of a provider's call. Calls with one key share it.
 
-        A call whose answer failed is started again. Each caller must call `release` later.
+        Start the call if no call with this key has been started, or if it failed. Each caller must
+        call `release` when it no longer needs the answer.
         """
         with self._lock:
             self._request_counts[key] += 1
@@ -198,7 +210,7 @@ class ProviderThreads:
             return answer
 
     def release(self, key: Hashable) -> None:
-        """Count one request less that needs an answer. After the last one, forget the answer."""
+        """Count one request less that needs the answer. If none is left, forget the answer."""
         with self._lock:
             self._request_counts[key] -= 1
             if not self._request_counts[key]:
@@ -206,19 +218,22 @@ class ProviderThreads:
 
 
 def _has_failed(answer: Future[Answer]) -> bool:
+    """Return whether a call has ended without an answer."""
     return answer.done() and (answer.cancelled() or answer.result().failure is not None)
 
 
 async def run_in_thread(threads: Executor, task: str, work: Callable[[SendReply], Any]) -> Any:
-    """Run `work` in a thread. Return its result, or the reply that it sends before it ends.
+    """Run `work` in a thread, and return its reply for the client.
 
-    If it fails, log it as `task` and return the error for the client. A failure after an early
-    reply is only logged.
+    The reply is the result of `work`, or what `work` sends by its argument before it ends. If
+    `work` fails, log that as a failure of `task`, and return the error for the client. A failure
+    after an early reply is only logged.
     """
     loop = asyncio.get_running_loop()
     reply: asyncio.Future[Any] = loop.create_future()
 
     def send_reply(early_reply: object) -> None:
+        """Set the reply from the thread of `work`, before `work` ends."""
         loop.call_soon_threadsafe(_set_result, reply, early_reply)
 
     def finish(future: asyncio.Future[Any]) -> None:

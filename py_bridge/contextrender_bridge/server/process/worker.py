@@ -31,7 +31,7 @@ ANNOUNCE_SECONDS = 2.0
 
 
 class IdleTracker:
-    """An ASGI app that wraps another one, and measures for how long that one has not been used."""
+    """An ASGI app that passes requests to another app, and measures how long that app is idle."""
 
     def __init__(self, app: Any, data: Path) -> None:
         """Begin to measure. Requests count as use, and so do live leases in the folder `data`."""
@@ -53,7 +53,10 @@ class IdleTracker:
             self._last_use = time.monotonic()
 
     def idle_seconds(self) -> float:
-        """Return the seconds since the last use, 0 during a request or while a lease is live."""
+        """Return the seconds since the last use.
+
+        They begin at 0 again during a request, and while a lease in the data folder is live.
+        """
         if self._running_requests or any_alive(self._data):
             self._last_use = time.monotonic()
         return time.monotonic() - self._last_use
@@ -68,12 +71,13 @@ def run_worker(
     app: Path,
     idle_timeout: float | None,
 ) -> int:
-    """Serve as one worker until a signal, or until it was not used for `idle_timeout` seconds.
+    """Serve as one worker until a signal, or until it was idle for `idle_timeout` seconds.
 
-    Build the app and load what requests need. If that has compiled Jac code, return RENEW, because
-    a new process needs less memory. Otherwise serve; the first worker also announces the service.
-    At the end, return STOP if there is an `idle_timeout`, otherwise 0.
+    Return the exit code for the supervisor. It is RENEW, without serving, if loading the app has
+    compiled Jac code, because a new process needs less memory. It is STOP after serving with an
+    `idle_timeout`, so that the worker is not replaced, otherwise 0.
     """
+    # Build the app, and load what the first request needs.
     forget_settings()
     configure_logging()
     with report_slow_start():
@@ -90,9 +94,11 @@ def run_worker(
     server = WorkerServer(config, worker, lambda: asgi.app is not None)
 
     def stop_when_idle() -> None:
+        """Stop the server if it was idle for long enough."""
         if idle_timeout is not None and idle_tracker.idle_seconds() >= idle_timeout:
             server.should_exit = True
 
+    # Serve. Meanwhile check whether the server is idle; the first worker announces the service.
     with ExitStack() as background:
         if idle_timeout is not None:
             interval = min(IDLE_CHECK_SECONDS, idle_timeout)
@@ -123,11 +129,11 @@ def _server_config(app: IdleTracker, workers: int) -> uvicorn.Config:
 
 @contextmanager
 def announce_service(url: str, token_for: Callable[[str], str], data: Path) -> Iterator[None]:
-    """Keep a server's address and a valid token in the file by which clients find the service.
+    """Keep, during the block, a server's address and token in the file that clients read.
 
-    If the file has the address of another server that still answers, leave the file unchanged, so
-    that clients do not switch servers. `token_for` is called with the token in the file. It returns
-    that token, or a new one if half of its lifetime is over or it was revoked. Clients read the
+    If the file has the address of another server that still answers, keep the file unchanged, so
+    that clients do not switch servers. `token_for` gets the token in the file. It returns this
+    token, or a new one if half of the lifetime is over or the token was revoked. Clients read the
     file again when their token is refused.
     """
 

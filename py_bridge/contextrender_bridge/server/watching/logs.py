@@ -60,9 +60,10 @@ class ContentFreeFormatter(logging.Formatter):
 
 
 def record_fields(record: logging.LogRecord) -> dict[str, Any]:
-    """Return the fields of a record's line, without texts that may quote contents.
+    """Return the fields of a record's line, without texts that may quote contents of sessions.
 
-    They include the id and the user of the current request.
+    They include the id and the user of the current request. The messages of other packages may
+    quote contents, so they are withheld unless debug mode is on.
     """
     has_safe_message = record.name == log.name or current_settings().debug
     time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
@@ -102,7 +103,10 @@ def log_failure(place: str, failure: BaseException) -> None:
 
 
 def describe(failure: BaseException) -> str:
-    """Return the types and frames of an exception and of its causes, root cause last."""
+    """Return a text with the types and frames of an exception and its causes, root cause last.
+
+    The innermost frame of each exception comes first. Messages are omitted.
+    """
     frames = " < ".join(
         f"{Path(frame.filename).name}:{frame.lineno} {frame.name}"
         for frame in reversed(traceback.extract_tb(failure.__traceback__))

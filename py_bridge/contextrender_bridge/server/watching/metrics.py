@@ -58,7 +58,10 @@ class StoredCalls(Collector):
         yield from (calls, tokens)
 
     def _sums(self) -> dict[Labels, CallTotals]:
-        """Return the sums, from the cache if it is recent or the store does not answer."""
+        """Return the sums by labels. Read them again if the cached ones are too old.
+
+        If the store does not answer, return the cached ones.
+        """
         now = time.monotonic()
         if now - self._read_at >= CACHE_SECONDS:
             with suppress(StoreUnavailable):
@@ -67,9 +70,9 @@ class StoredCalls(Collector):
         return self._sums_by_labels
 
     def _read_sums(self) -> dict[Labels, CallTotals]:
-        """Read the totals of all users' calls, and add them up by model, policy and delivery.
+        """Return the sums over the calls of all users, by model, policy and delivery.
 
-        Models without a price count together as `OTHER_MODEL`.
+        Models that are not in LiteLLM's table count together as `OTHER_MODEL`.
         """
         sums_by_labels = defaultdict[Labels, CallTotals](CallTotals)
         sums_by_key = add_rows(all_usage_totals(self._store))
@@ -95,6 +98,7 @@ class StoredBytes(Collector):
         (metric,) = self.describe()
         with suppress(StoreUnavailable, OSError):
             size = self._store.size()
+            # SQLite does not report it, so measure the files.
             if size is None:
                 size = sum(file.stat().st_size for file in self._data.glob("store.db*"))
             metric.add_metric([], size)
@@ -146,6 +150,7 @@ class Metrics:
         self.record_caches()
         if ValueClass is MutexValue:  # There is only this process.
             return generate_latest(self._registry)
+        # Add up the files in which all workers count, and add the metrics of the store.
         registry = CollectorRegistry()
         for collector in self._store_collectors:
             registry.register(collector)

@@ -117,9 +117,10 @@ class Readiness:
         return free
 
     async def _check_store(self) -> None:
-        """Probe the store, unless a probe has succeeded within PROBE_SECONDS.
+        """Check the store by a probe, which writes a row, unless one has succeeded recently.
 
-        If a probe runs already, wait for that one. Raise NotReady if it fails or takes too long.
+        If a probe runs already, wait for that probe. Raise NotReady if the probe fails or takes
+        longer than ANSWER_SECONDS.
         """
         if time.monotonic() - self._probed_at < PROBE_SECONDS:
             return
@@ -141,6 +142,7 @@ class Readiness:
         self._probed_at = time.monotonic()
 
     async def _may_see_details(self, request: Request) -> bool:
+        """Return whether a request comes over loopback or has the local user's token."""
         host = request.client.host if request.client else ""
         is_local = host.startswith("127.") or host == "::1"
         return is_local or await self._is_from_local_user(request)

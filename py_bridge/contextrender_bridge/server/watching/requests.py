@@ -57,7 +57,10 @@ class RequestMetrics:
         """Return `app` with an id, a span, metrics and a log line for every request."""
 
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-            """Pass on the request. Count, time and log it, with status 500 if `app` fails."""
+            """Pass a request to `app`, and count, time and log it.
+
+            The status in the metrics is 500 if `app` fails before its reply.
+            """
             if scope["type"] != "http":
                 await app(scope, receive, send)
                 return
@@ -66,7 +69,7 @@ class RequestMetrics:
             status, started = 500, time.perf_counter()
 
             async def send_with_id(message: Message) -> None:
-                """Send a message. From the reply's first one, take the status; add the id to it."""
+                """Send a message. Note the status in the first one, and add the request's id."""
                 nonlocal status
                 if message["type"] == "http.response.start":
                     status = message["status"]
