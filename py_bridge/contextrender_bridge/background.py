@@ -34,6 +34,7 @@ def run_in_background(work: Callable[[], object], *pauses: float) -> Iterator[No
                 return
             work()
 
+    # A daemon thread does not keep the process alive.
     thread = threading.Thread(target=repeat_work, daemon=True)
     thread.start()
     try:

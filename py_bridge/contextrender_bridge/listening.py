@@ -25,6 +25,7 @@ def listen(host: str, port: int) -> socket.socket:
     if not 0 <= port < 2**16:
         raise CommandError(f"cannot listen on port {port}: ports go up to 65535.")
     try:
+        # Take the first address of the host, which may be of IPv4 or IPv6.
         family, kind, _, _, socket_address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
@@ -32,7 +33,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(socket_address)
         listener.listen(BACKLOG)
-    except (OSError, UnicodeError) as error:
+    except (OSError, UnicodeError) as error:  # An impossible host name raises UnicodeError.
         if getattr(error, "errno", None) == errno.EADDRINUSE:
             raise CommandError(
                 f"port {port} of {host} is in use: stop what listens there, or take another with "

@@ -72,6 +72,8 @@ def start_server(
     the `options` of `serve` name another address. If `environment` or `cwd` is None, it has this
     process's environment or folder.
     """
+    # The log is readable only for this user. The server runs in a session of its own, so that
+    # Ctrl-C does not reach it.
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
         return subprocess.Popen(
             [
@@ -176,6 +178,7 @@ def sign_in_code(url: str, data: Path | None = None) -> str:
     `data`. Without `data`, use the environment's or the local server's token. Raise
     ContextRenderError if there is no token, or if the service gives no code.
     """
+    # Ask the service for a code.
     token = stored_credentials(data).token if data else resolve_credentials(url, None).token
     headers = {"authorization": f"Bearer {token}"}
     try:
@@ -188,6 +191,7 @@ def sign_in_code(url: str, data: Path | None = None) -> str:
         )
     except httpx.HTTPError as error:
         raise Unreachable(f"No answer from {url}: {type(error).__name__}.") from None
+    # Return the code in the reply, or raise the error that the reply describes.
     try:
         answer = reply.json()
     except ValueError:

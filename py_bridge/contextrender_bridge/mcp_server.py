@@ -85,6 +85,7 @@ def recall_app(client: AsyncContextRender, session: Callable[[], str]) -> Any:
         limit: Annotated[int, Field(ge=1, le=20)] = 5,
     ) -> Json:
         """Complete results of this session's earlier tool calls, by `query` or by number."""
+        # Before the first model call, there is no session and nothing to recall.
         name = session()
         if not name:
             raise ToolError("Nothing has left this session's view.")

@@ -51,6 +51,7 @@ class ContextRenderPlugin(BasePlugin):
 
         def render(contents: list[Content]) -> list[Content]:
             """Return the contents to send: the rendered history and the contents after it."""
+            # Convert the history to the body of a request of Anthropic's API, and render it.
             end = _history_length(contents, callback_context.user_content)
             body = {
                 "system": _instruction(llm_request.config.system_instruction),
@@ -60,6 +61,7 @@ class ContextRenderPlugin(BasePlugin):
             fit = self._planner.fit(body, session=session, dialect="messages")
             if not fit.changed:
                 return contents
+            # Convert the rendered messages back.
             rendered = (_render_content(message, contents) for message in fit.messages)
             return [*rendered, *contents[end:]]
 

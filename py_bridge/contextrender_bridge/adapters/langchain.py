@@ -63,12 +63,14 @@ def _chat_messages(request: ModelRequest) -> list[Json]:
 
 
 def _as_chat(message: AnyMessage) -> Json:
-    """Return a message of LangChain as a chat message."""
+    """Return a message of LangChain as a chat message, with the calls of the model's message."""
     if isinstance(message, ToolMessage):
         call_id = {"tool_call_id": message.tool_call_id}
         return {"role": "tool", "content": message.content, **call_id}
     if not isinstance(message, AIMessage):
         return {"role": ROLES.get(message.type, "user"), "content": message.content}
+    # A message of the model has a text and calls. Other parts of it, such as reasoning, are not
+    # recorded.
     calls = [
         {
             "id": call["id"],

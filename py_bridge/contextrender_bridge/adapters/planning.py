@@ -183,10 +183,12 @@ def fit_texts(
 
     def render(history: Sequence[Json]) -> Sequence[Json]:
         """Return the messages to show, or `history` itself if all are shown."""
+        # Mark the results by a role of their own, and get the plan.
         chat = [_with_role(history, number, instruction_count) for number in range(len(history))]
         rendered = planner.render(chat, session=session, dialect="observations")
         if rendered is None:
             return history
+        # Apply the plan to the runtime's messages, which keep their own roles.
         prompt: list[Json] = []
         for number, message in enumerate(history):
             remaining = rendered.remaining(number)

@@ -103,6 +103,7 @@ def _as_chat(message: ModelMessage) -> list[Json]:
         return [_request_message(part) for part in parts]
     if not parts:
         return []
+    # Join the texts of a response, and convert its calls.
     text = "\n".join(part.content for part in parts if isinstance(part, TextPart))
     calls = [
         {

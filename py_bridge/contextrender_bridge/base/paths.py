@@ -50,7 +50,7 @@ def make_private(folder: Path) -> Path:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except FileExistsError:
+    except FileExistsError:  # A file has this path.
         raise CommandError(
             f"the data folder {folder} is a file: name another with {HOW_TO_NAME_IT}."
         ) from None
@@ -124,6 +124,7 @@ def secret_in(path: Path) -> str:
     Raise CommandError if the file cannot be read or the secret is too short.
     """
     if not path.exists():
+        # Write a new secret to another file, and link it to `path` if there is still no file.
         new_file = path.with_name(f"{path.name}.{os.getpid()}")
         write_private(new_file, secrets.token_urlsafe(32))
         # Unlike a rename, a link never replaces the secret that another process has just made.

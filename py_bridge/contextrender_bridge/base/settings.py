@@ -299,6 +299,7 @@ def list_settings(faults: list[str] | None = None) -> list[SettingValue]:
     """
 
     def add_fault(error: CommandError) -> None:
+        """Raise the error, or add its sentence to `faults`."""
         if faults is None:
             raise error
         faults.append(str(error))
@@ -429,6 +430,7 @@ def _file_values(path: Path) -> dict[str, str]:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise CommandError(f"{path} cannot be read: {reason}.") from None
+    # Check the names and types; `parse_setting` checks the values later.
     names = {row.name for row in fields(Settings)}
     for name, value in parsed.items():
         if name not in names:

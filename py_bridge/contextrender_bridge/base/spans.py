@@ -69,6 +69,7 @@ def _span_function(provider: Any) -> StartSpan:
 
     A failed span records the type of the error, never its message.
     """
+    # OpenTelemetry is an optional package, so it is imported only here.
     trace: Any = importlib.import_module("opentelemetry.trace")
     propagation: Any = importlib.import_module("opentelemetry.trace.propagation.tracecontext")
     reader = propagation.TraceContextTextMapPropagator()

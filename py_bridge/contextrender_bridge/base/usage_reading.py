@@ -97,6 +97,7 @@ def read_usage(kind: str, body: bytes) -> Usage | None:
                 usage_fields["service_tier"] = tier
             if items := tool_items_in(holder):
                 usage_fields[TOOL_ITEMS] = items
+            # Keep the newest count of each name that is not 0.
             for name, value in _usage_in(holder):
                 if value is not None and (count_of(value) != 0 or name not in usage_fields):
                     usage_fields[name] = value

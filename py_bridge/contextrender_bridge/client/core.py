@@ -446,7 +446,7 @@ class Core(Connection):
             name = self._names.find(key.token, key.session, messages)
             key = key._replace(session=name)
             if self._histories.find(key, items):
-                break
+                break  # An earlier call has recorded this history under the name.
             snapshot = self._histories.snapshot(key, messages, stable_items, None)
             fields = {"session": name, "model": model, "one_conversation": True}
             try:
@@ -505,6 +505,7 @@ class Core(Connection):
                 walker, {**fields, **position, "messages": new_messages}, key.token, stop_at
             )
 
+        # Send the new messages, or all if the service does not have this prefix.
         try:
             reply = yield from send_from(snapshot.prefix)
         except HistoryDiverged:
@@ -514,6 +515,7 @@ class Core(Connection):
         except OtherConversation:
             self._histories.forget(key)
             raise
+        # Now all messages are recorded.
         recorded_prefix = RecordedPrefix(len(messages), snapshot.fingerprint, reply["digest"])
         self._histories.remember(key, snapshot, recorded_prefix, transcript)
         return reply

@@ -152,6 +152,7 @@ def canonical_message(item: Any, position: int = 0) -> Json | None:
         return None
     if _is_plain(item):
         return item
+    # Check the role and the content, then copy the fields that this role may have.
     role, content = item.get("role"), item.get("content")
     if role not in _ROLES or not isinstance(content, (str, list, type(None))):
         return None
@@ -193,6 +194,7 @@ def _shown_item(item: Json, part: ShownParts) -> Json | None:
     has_own_text = part.is_shown and part.text is None
     if has_own_text and has_all_calls and has_own_arguments:
         return item
+    # Copy the item, and replace its calls or its text.
     shown_item = dict(item)
     if not (has_all_calls and has_own_arguments):
         shown_item = _with_calls(shown_item, calls)
@@ -318,9 +320,11 @@ def _canonical_call(call: Any, default_id: str) -> Json | None:
     """
     if not isinstance(call, Mapping):
         return None
+    # The id: a text, a number, or none.
     call_id = str(call["id"]) if _is_number(call.get("id")) else call.get("id")
     if not isinstance(call_id, (str, type(None))):
         return None
+    # The name and the arguments, which a custom tool call has in other fields.
     kind, arguments_field = "function", "arguments"
     if call.get("type") == "custom":
         kind, arguments_field = "custom", "input"

@@ -34,6 +34,7 @@ def merge_neighbours(
         became_neighbours = are_of_model and number > last_number + 1  # a number is missing
         are_mergeable = number not in unmergeable and last_number not in unmergeable
         may_merge = became_neighbours and are_mergeable
+        # Merge the item into the message before it, or add it.
         merged = join(previous, item) if may_merge else None
         if merged is None:
             merged_items.append(item)

@@ -437,6 +437,7 @@ def _kind(block: Any) -> str:
     """Return the kind of a block: one of the kinds that `_BlockReading` lists."""
     if not isinstance(block, Mapping):
         return "other"
+    # The type decides, unless a field that is needed is missing.
     kind = block.get("type")
     if kind in _CALLS and isinstance(block.get("name"), str):
         # A `tool_use` without an id is paired with its result by order.

@@ -125,6 +125,7 @@ class RunProgram:
                 raise CommandError(f"`{shlex.join(self.words)}` failed: {error}") from None
             return
         if process.returncode and not self.may_fail:
+            # The last line of the output is usually the reason.
             output = (process.stderr.strip() or process.stdout.strip()).splitlines()
             reason = output[-1] if output else f"exit code {process.returncode}"
             raise CommandError(f"`{shlex.join(self.words)}` failed: {reason}")

@@ -49,6 +49,7 @@ def answer_compaction(data: Path, event: Mapping[str, Any], tokens: int) -> dict
     started = time.monotonic()
     try:
         reply = ask_for_text(data, event, tokens)
+        # Write the text for the model and the line for the user.
         milliseconds = (time.monotonic() - started) * 1000
         session = f"The session's name for the tool `recall` is {event['session_id']}."
         context = f"{session}\n\n{reply['text']}"

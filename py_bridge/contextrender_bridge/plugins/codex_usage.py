@@ -85,6 +85,7 @@ def report_usage(
     from contextrender_bridge.base.usage_reading import usage_of
     from contextrender_bridge.client.credentials import stored_credentials
 
+    # Read Codex's counts like a provider's, and name the call by its number of messages.
     usage = usage_of(str(event.get("model") or ""), counts)
     if usage is None:
         return

@@ -144,8 +144,10 @@ class Proxy:
         except InvalidControl as invalid:
             name = f"x-contextrender-{invalid.args[0]}"
             raise InvalidRequest(f"The header {name} has no such value.") from None
+        # Gateways may send our token as the bearer token.
         if not controls.has_user:
             controls = replace(controls, token=bearer(headers))
+        # Answer by the endpoint in the path.
         if target.path == COMPRESS:
             body = _posted_fields(request, raw)
             reply = await self._compression.compress(target.session, headers, body, controls)

@@ -51,6 +51,7 @@ async def compact(
     """
     if not controls.has_user:
         raise Unauthorized("Send a token: `x-contextrender-token: TOKEN`.")
+    # Read the messages, and find the session.
     messages = _read_messages(body.get("messages"))
     field = body.get("session")
     name = field if isinstance(field, str) else path
@@ -58,7 +59,7 @@ async def compact(
     fields = {option: body[option] for option in OPTIONS if option in body} | {"session": session}
     continued = find_continued(messages)
     if continued:
-        # The number and the digest of the replaced messages are sent instead of the messages.
+        # Instead of the messages that the earlier text replaced, send their number and digest.
         replaced = {"offset": continued.replaced.messages, "prefix": continued.replaced.digest}
         try:
             return await client.call(

@@ -2,7 +2,7 @@
 
 A gateway sends messages and gets the same number back; a line with an id replaces each omitted
 result. The id is made from the session, branch and position, so it is valid as long as the session
-is stored.
+is stored. Long because both endpoints share the names and last replies of sessions.
 """
 
 from __future__ import annotations
@@ -147,6 +147,7 @@ class Compression:
         if not is_anthropic:
             added, completed = with_calls(messages)
         request = Body({**body, "messages": completed})
+        # The body may name the calling program, which is otherwise read from the user agent.
         if isinstance(client := body.get("client"), str):
             headers = [(b"user-agent", client.encode("ascii", "ignore")), *headers]
         dialect = "messages" if is_anthropic else "chat"
@@ -181,15 +182,18 @@ class Compression:
         if not controls.has_user:
             raise Unauthorized("Send a token: `x-contextrender-token: TOKEN`.")
         token = controls.token
+        # The id has a digest of the session's name, the branch, and the result's position.
         parts = read_id(id)
         if parts is None:
             raise NotFound("There is no such id.")
         digest, branch, position = parts
+        # Find the session, and get the complete result from the service.
         session = await self._session_name(digest, token)
         reply = await self._histories.client.recall(
             session, results=[position], branch=branch, token=token
         )
         result = reply["results"][0]
+        # The reply has the names that gateways expect.
         text = plain_text(result["message"].get("content"))
         return {
             "hash": id,
@@ -211,6 +215,7 @@ class Compression:
         name = self._session_names.get((token, digest))
         if name is not None:
             return name
+        # Compare the digest of each session's name, page by page.
         cursor: str | None = None
         while True:
             page = await self._histories.client.list_sessions(

@@ -118,6 +118,7 @@ class Connections:
 
         Raise an error of aiohttp, OSError or ValueError if it fails.
         """
+        # Open a session at the first request, and find the network proxy of the address.
         target = URL(url, encoded=True)
         proxy = self._proxy(target)
         self._session = self._session or self._open_session()
@@ -127,6 +128,7 @@ class Connections:
         if isinstance(content, bytes) and len(content) > LARGE_BODY:
             # aiohttp writes bytes at once, but a file object in pieces.
             data = io.BytesIO(content)
+        # aiohttp must add no headers and follow no redirects, so that the request is unchanged.
         return await self._session.request(
             method,
             target,
@@ -147,6 +149,7 @@ class Connections:
         # Without certificates, connections without TLS still work.
         context = certificates or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.set_alpn_protocols(["http/1.1"])
+        # There is no limit of connections or of a call's whole time, but one of silence.
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=0, keepalive_timeout=KEEPALIVE_SECONDS, ssl=context

@@ -77,6 +77,7 @@ class Controls:
         Raise InvalidControl if a header has an invalid value.
         """
         values = _first_by_name(headers)
+        # These values are checked here, the others by the functions that parse them.
         mode = values.get("x-contextrender-mode") or settings.mode
         if mode not in MODES:
             raise InvalidControl("mode")
@@ -95,6 +96,7 @@ class Controls:
             pinned_tools=_names(values, "pin-tools", settings.pin_tools),
             pinned_calls=_names(values, "pin-calls", frozenset()),
             holdout=settings.holdout,
+            # In the other modes, the full history is sent.
             delivery="rendered" if mode == "render" else "full",
         )
 

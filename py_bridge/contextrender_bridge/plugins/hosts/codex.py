@@ -151,6 +151,7 @@ def _settings(options: PluginOptions) -> str:
     """Return the tables of our block: the hooks and the MCP server."""
     # The service runs as long as the first hook's parent. `exec` makes that Codex, not a shell.
     hook = f"exec {shlex.join([*options.command('codex_hook'), str(options.tokens)])}"
+    # The second hook reports usage, and the MCP server has the tool `recall`.
     usage_hook = f"exec {shlex.join(options.command('codex_usage'))}"
     python, *words = options.command_line("mcp")
     return (
