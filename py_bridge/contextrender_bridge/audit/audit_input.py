@@ -91,7 +91,10 @@ class AuditInput:
 
     @property
     def sentences(self) -> list[str]:
-        """Sentences on unreadable files and lines and on calls without usage, if there are any."""
+        """Sentences for the user on what could not be read, or an empty list.
+
+        They are about unreadable files, ignored lines and calls without usage.
+        """
         sentences = []
         if self.unreadable:
             names = self.unreadable[:MAX_NAMED_FILES]

@@ -89,7 +89,7 @@ class _Session:
         self._newest_files: list[str] = []
 
     def read(self) -> None:
-        """Read the records and add the runs."""
+        """Read all records of the file, and add its runs. A compaction begins the next run."""
         for record in self._audit_input.lines(self._path):
             kind = record.get("type")
             if kind == "system":
@@ -99,7 +99,7 @@ class _Session:
                 self._read_message(record, str(kind))
             elif kind == "attachment":
                 self._read_attachment(record)
-            elif kind == "progress":
+            elif kind == "progress":  # it may report that the session was resumed
                 self._resuming |= mapping(record.get("data")).get("hookName") == RESUME
             elif kind not in SKIPPED:
                 self._audit_input.count_unknown()
@@ -210,6 +210,7 @@ class _Session:
 
 
 def _user_entry(text: str, time: float, uuid: str) -> Entry:
+    """Return a user's message that has a reattached file's text."""
     return Entry("user", time, uuids=[uuid], blocks=[{"type": "text", "text": text}])
 
 

@@ -104,6 +104,7 @@ def read_rollouts(paths: Sequence[Path], audit_input: AuditInput) -> None:
 
 
 def _is_rollout(name: str) -> bool:
+    """Return whether a file with this name is a session, in a current or an old format."""
     return name.startswith("rollout-") and name.endswith((*SUFFIXES, ".json"))
 
 

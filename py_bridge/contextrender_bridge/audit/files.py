@@ -60,6 +60,7 @@ def read_files(path: Path, audit_input: AuditInput) -> None:
 
 
 def _is_readable(name: str) -> bool:
+    """Return whether a file with this name may be a log, a trace or an agent's session."""
     return name.endswith(SUFFIXES) or is_agent_file(name)
 
 
@@ -90,7 +91,10 @@ def _read(path: Path, audit_input: AuditInput) -> None:
 
 
 def _contents(path: Path, audit_input: AuditInput) -> bytes:
-    """Return the contents of a plain or gzipped file; empty if it cannot be read."""
+    """Return the contents of a plain or gzipped file in UTF-8, and count the file.
+
+    If it cannot be read, record that and return no bytes.
+    """
     audit_input.counts["files"] += 1
     try:
         raw = path.read_bytes()

@@ -117,6 +117,7 @@ def _message(row: sqlite3.Row, audit_input: AuditInput) -> Json:
 
 
 def _chat_call(call: Mapping[str, Any]) -> Json:
+    """Return a stored tool call as a tool call of a chat message."""
     function = mapping(call.get("function"))
     return tool_call(call.get("id"), function.get("name"), str(function.get("arguments") or ""))
 

@@ -56,7 +56,7 @@ def read_opencode(home: Path, audit_input: AuditInput) -> None:
 
 
 def read_opencode_store(path: Path, audit_input: AuditInput) -> None:
-    """Read the sessions of one store."""
+    """Read the sessions of one store. Its tables depend on the release, and it may have both."""
     audit_input.counts["files"] += 1
     tables = audit_input.tables(path)
     if "message" in tables:
@@ -162,15 +162,18 @@ def _add_message(run: RecordedRun, info: Json, parts: list[Json]) -> None:
 
 
 def _texts(content: object) -> str:
+    """Return the texts of a result's parts, joined by newlines."""
     return "\n".join(str(mapping(part).get("text") or "") for part in items(content))
 
 
 def _call(part: Json) -> Json:
+    """Return the tool call in a part of a message."""
     arguments = mapping(part.get("state")).get("input") or {}
     return tool_call(_call_id(part), part.get("tool") or part.get("name"), arguments)
 
 
 def _call_id(part: Json) -> str:
+    """Return the id of the tool call in a part, or the part's own id if the call has none."""
     return str(part.get("callID") or part.get("id"))
 
 

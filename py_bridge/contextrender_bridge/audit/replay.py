@@ -85,7 +85,10 @@ def replay(
 
 
 def _replayable(recorded_runs: Iterable[RecordedRun]) -> list[Run]:
-    """Return the runs that have several calls and a tool result, the newest first."""
+    """Return the runs that can be replayed, the newest first.
+
+    They have several calls, a tool result and valid messages: others have nothing to omit.
+    """
     runs = [
         run
         for recorded_run in recorded_runs

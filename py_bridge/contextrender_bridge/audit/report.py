@@ -1,4 +1,7 @@
-"""Formats an audit for the terminal, as JSON and as an HTML page."""
+"""Formats an audit for the terminal, as JSON and as an HTML page.
+
+Long because it has the sentences and tables of every part of an audit.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +99,10 @@ class AuditReport:
 
     @property
     def options(self) -> list[Rows]:
-        """A table per provider with the cost and the misses of each replayed budget."""
+        """A table per provider, with a row for each replayed budget: its cost and its misses.
+
+        If there is only one provider, its table has no title.
+        """
         verdicts = self.replay_report.verdicts
         tables: list[Rows] = []
         for verdict in verdicts:

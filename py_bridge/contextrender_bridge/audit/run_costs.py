@@ -38,7 +38,7 @@ class ModelCost:
 
 
 def costs_by_model(runs: Iterable[RecordedRun]) -> list[ModelCost]:
-    """Return the cost of each model's calls, the most expensive model first."""
+    """Sum up the calls of all runs by model, and return the costs, the highest first."""
     prices, usage_by_model = Prices.of(), dict[str, list[Usage]]()
     for run in runs:
         for usage in run.usage:

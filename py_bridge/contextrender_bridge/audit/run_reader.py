@@ -93,6 +93,7 @@ def second_of(stamp: object) -> float:
     """
     try:
         if isinstance(stamp, (int, float)):
+            # As seconds, such a number would be thousands of years away.
             is_in_milliseconds = stamp > 1e11
             return float(stamp) / (1000 if is_in_milliseconds else 1)
         if isinstance(stamp, str):

@@ -50,9 +50,10 @@ def script(shell: str, help_by_command: dict[str, str], agents: Sequence[str]) -
 
 
 def _fish_script(help_by_command: dict[str, str], agents: Sequence[str]) -> str:
-    """Return the script for fish, which also shows each command's help."""
+    """Return the completion script for fish, which also shows each command's help."""
     lines = ["complete -c contextrender -f -n __fish_use_subcommand -a help"]
     for name, help_text in help_by_command.items():
+        # The description is in single quotes, so it must not have any.
         description = help_text.replace("'", "")
         lines.append(
             f"complete -c contextrender -f -n __fish_use_subcommand -a {name} -d '{description}'"

@@ -214,7 +214,10 @@ def check_network() -> Iterator[CheckResult]:
 
 
 def check_service() -> Iterator[CheckResult]:
-    """Check whether the service answers and accepts the stored token."""
+    """Check whether the service answers and accepts the stored token.
+
+    It is no problem if the service has never run or does not run now.
+    """
     start = "`contextrender serve`; `contextrender wrap` starts one itself"
     try:
         credentials = load_credentials()

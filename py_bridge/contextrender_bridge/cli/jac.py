@@ -47,7 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the walker, print the session's graph, or run a command of `jac`."""
+    """Run the walker, print the session's graph, or run a command of `jac`.
+
+    Return the exit code of `jac`, otherwise 0.
+    """
     if args.action in ("enter", "db"):
         return _run_jac(args.action, args.command)
     with _as_user(args.user, args.data):
@@ -153,9 +156,9 @@ def _walker_type(file: Path, name: str | None) -> Any:
 
 
 def _parse_value(value: str, field_type: object) -> Any:
-    """Return a command line's value parsed as JSON.
+    """Return the value for a walker's field from a word of the command line, read as JSON.
 
-    Return the text itself if the field is a text, or if the value is not JSON.
+    Return the word itself if the field is a text, or if the word is not JSON.
     """
     if field_type in (str, "str"):
         return value

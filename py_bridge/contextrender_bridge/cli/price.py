@@ -132,4 +132,5 @@ def _price_line(price: Price) -> str:
 
 
 def _price_hint(model: str) -> str:
+    """Return a sentence with the command that sets a model's price."""
     return f"Set your own: contextrender price {model} --set input=2,cached=0.5,output=8"

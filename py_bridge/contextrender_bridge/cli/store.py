@@ -28,7 +28,7 @@ class Backup:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Write the backup and print its size."""
+        """Write the backup into the folder, and print how much it has. Return 0."""
         from contextrender_bridge.store.backup import back_up
         from contextrender_bridge.store.opening import open_existing
 
@@ -181,6 +181,7 @@ def _check_store(data: Path, *, repairs: bool) -> list[dict[str, Any]]:
 
 
 def _add_data(parser: argparse.ArgumentParser) -> None:
+    """Add the option for the data folder."""
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help=f"the server's data folder ({data_dir()})"
     )

@@ -87,6 +87,7 @@ def _action(actions: argparse._SubParsersAction, name: str, text: str, *, has_na
 
 
 def _read_line() -> str:
+    """Return a line of standard input, which has a password, without its line ending."""
     return sys.stdin.readline().rstrip("\r\n")
 
 

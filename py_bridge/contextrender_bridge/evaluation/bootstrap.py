@@ -65,10 +65,11 @@ def span(share: Estimate) -> str:
 
 
 def draw_samples(groups: int, resamples: int = RESAMPLES) -> Any:
-    """Return how often each sample has each group, as an array of shape (resamples, groups).
+    """Draw samples of groups, and return how often each sample has each group.
 
-    A sample draws as many groups as there are, with replacement. For fewer than two groups, there
-    are no samples. The samples are the same at every call.
+    The array has a row for each sample and a column for each group. A sample draws as many groups
+    as there are, with replacement. For fewer than two groups, there are no samples. The samples are
+    the same at every call.
     """
     probabilities = np.full(groups, 1 / max(groups, 1))
     sample_count = resamples if groups > 1 else 0

@@ -80,7 +80,7 @@ def cases_named(spec: str, budgets: Sequence[int]) -> list[Case]:
         parameters = Parameters().updated(values)
     except InvalidRequest as problem:
         raise CommandError(f"{problem.message}.") from None
-    label = named_policy if settings else ""
+    label = named_policy if settings else ""  # `Case.label` is only for named parameters
     sizes = _budgets(own_budgets) if own_budgets else budgets
     return [Case(policy, size, parameters, label, agent_defaults) for size in sizes]
 

@@ -126,6 +126,7 @@ class CompactedHistory:
         return self._write(texts, results, size, summary)
 
     def _texts(self) -> list[MessageText]:
+        """Return the texts of the user and the assistant in the history, in order."""
         return read_texts(self.history, self.messages)
 
     def _write(
@@ -137,7 +138,7 @@ class CompactedHistory:
     ) -> str:
         """Return the text of a compaction of all messages, with the given texts and results.
 
-        `size` is its limit in tokens. `summary` is the agent's own summary, or empty.
+        The text has at most `size` tokens. `summary` is the agent's own summary, or empty.
         """
         branch = CompactedBranch(0, len(self.messages), self.history.digest)  # the main branch
         return write_compaction(branch, texts, results, size, self.counter, summary).text
@@ -224,14 +225,17 @@ def share_of(scores: Sequence[MethodScore]) -> Estimate:
 
 
 def method_table(scores: Sequence[MethodScore]) -> Rows:
-    """Return a table of the shares of complete steps: a row per method and a column per size."""
+    """Return a table of the shares of complete steps: a row per method and a column per size.
+
+    The first row is for the agent's own context, which has only its own size.
+    """
     columns = ["own size" if size == OWN_SIZE else f"{size:,}" for size in SIZES]
     rows: list[list[str]] = []
     for method in (AGENT, *METHODS):
         method_scores = [score for score in scores if score.method == method]
         cells = [_share_cell([s for s in method_scores if s.size == size]) for size in SIZES]
         rows.append([method, *cells])
-    # The agent's own context has one score per compaction.
+    # For the title, count with the scores of the agent's context: there is one per compaction.
     agent_scores = [score for score in scores if score.method == AGENT]
     steps = sum(score.steps for score in agent_scores)
     sessions = len({score.session for score in agent_scores})

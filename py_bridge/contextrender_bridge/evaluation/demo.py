@@ -64,7 +64,7 @@ def add_arguments(_: argparse.ArgumentParser) -> None:
 
 
 def run(_: argparse.Namespace) -> int:
-    """Replay the run and print the figures."""
+    """Replay the shipped run, and print its tables and one explained call. Return 0."""
     cases = cases_of(POLICIES, str(DEFAULT_BUDGET))
     (recorded_run,) = read_runs([SHIPPED])
     (score,) = replay_runs([recorded_run], cases, None)

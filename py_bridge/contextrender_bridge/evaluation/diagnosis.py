@@ -52,7 +52,7 @@ class Loss:
 
     @property
     def sentence(self) -> str:
-        """The loss in words."""
+        """The loss in words: what the turn used, when it was read and dropped, and the cost."""
         values = ", ".join(self.values[:MAX_NAMED_VALUES])
         if (hidden_count := len(self.values) - MAX_NAMED_VALUES) > 0:
             values += f" and {hidden_count:,} more"
@@ -134,7 +134,7 @@ class _CompactedHistory:
     """A session's full history around a compaction, as if the agent had not compacted it."""
 
     def __init__(self, compaction: RunCompaction) -> None:
-        """Concatenate the messages before and after `compaction`, without the summary."""
+        """Create the history: the messages before and after `compaction`, without the summary."""
         self._compaction = compaction
         history = [*compaction.before, *compaction.after]
         self._before_count = len(compaction.before)
@@ -150,6 +150,7 @@ class _CompactedHistory:
         A turn lacks a result if the answer uses a value of the result that the summary does not
         have. Only the first turn that lacks a result is a loss.
         """
+        # The trace knows the results added so far, and returns an event for each use of one.
         trace = RecallTrace()
         for message in self._compaction.before:
             trace.add(message)
@@ -236,6 +237,7 @@ def _calling_messages(messages: Sequence[Json]) -> dict[str, int]:
 
 
 def _answer_count(messages: Sequence[Json]) -> int:
+    """Return how many messages are answers."""
     return sum(message["role"] == "assistant" for message in messages)
 
 

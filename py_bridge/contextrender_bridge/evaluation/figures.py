@@ -134,7 +134,7 @@ def _over_columns(run: RunScore, score: CaseScore) -> dict[str, float]:
 
 
 def _bill_columns(run: RunScore, score: CaseScore, rule: str) -> dict[str, float]:
-    """Return a run's dollars by one billing rule, with the policy and with the full history.
+    """Return a run's dollars under one billing rule: with the policy, and with the full history.
 
     Columns named `prompts` have the dollars for prompts. Columns named `calls` have the dollars for
     prompts and answers. The policy's own model calls are included, and billed as uncached.
@@ -150,7 +150,7 @@ def _bill_columns(run: RunScore, score: CaseScore, rule: str) -> dict[str, float
 
 
 def _loop_columns(run: RunScore, loop: LoopScore | None) -> dict[str, float]:
-    """Return the counts and dollars of the closed loop; zeros if it was not replayed.
+    """Return the columns of one run's closed loop: counts and dollars. Zeros if not replayed.
 
     `loop refetched` counts repeated calls. `loop without` counts the steps that missed a result
     even after the repeated calls.
@@ -164,6 +164,7 @@ def _loop_columns(run: RunScore, loop: LoopScore | None) -> dict[str, float]:
     for rule in RULES:
         price = price_under(rule, run.model)
         agent_cost = cost_of(price, loop_score.bills[rule], loop_score.output)
+        # A run without a loop must not count in the full history's cost, either.
         full_cost = cost_of(price, run.full_bills[rule], run.full.output) if loop else 0.0
         columns[f"loop {rule} calls"] = agent_cost + price.of(loop_score.policy_usage)
         columns[f"loop {rule} full calls"] = full_cost
@@ -193,6 +194,7 @@ class Figure:
 
 
 def _recall_figure(name: str, title: str, numerator: str, denominator: str) -> Figure:
+    """Return a figure of which a higher value is better."""
     return Figure(name, title, numerator, denominator, more_is_better=True)
 
 

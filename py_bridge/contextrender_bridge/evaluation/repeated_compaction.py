@@ -73,6 +73,7 @@ def repeat_in_runs(
 
 
 def _list_compactions(messages: Sequence[Json], model: str) -> list[RepeatedCompaction]:
+    """Return the compactions as a list, because a worker process cannot return an iterator."""
     return list(repeat_compactions(messages, model))
 
 

@@ -155,7 +155,10 @@ def compaction_table(score: CompactionScore) -> Rows:
 
 
 def _sent_table(sums: Sequence[CaseScore]) -> Rows:
-    """Return a table of what each case sent, and of its policy's own tokens and time."""
+    """Return a table with a row for each case: what it sent, and what its policy itself used.
+
+    The policy's own figures are the tokens of its model and embedder, and its time per call.
+    """
     columns = (
         *("policy", "budget", "calls", "over\nbudget", "tokens\nfull", "tokens\nrendered"),
         *("saved", "policy's\nmodel", "embedded", "ms/call"),

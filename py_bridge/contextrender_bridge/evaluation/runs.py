@@ -103,7 +103,10 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def _runs_of(path: Path) -> Iterator[Run]:
-    """Yield the runs of a file. Raise CommandError, which names the first invalid line."""
+    """Yield the runs of a file of JSON Lines, gzipped or not. Empty lines are skipped.
+
+    Raise CommandError at the first invalid line, with its number, or if the file cannot be read.
+    """
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
@@ -123,6 +126,8 @@ class _InvalidRun(Exception):
 
 
 class _Line(BaseModel, strict=True):
+    """The fields of a run's line in a file, which are checked when the line is read."""
+
     id: str = Field(min_length=1)
     messages: list[Any]
     source: str | None = None
@@ -137,6 +142,7 @@ def _run_of_line(line: bytes) -> Run:
     """Return the run in a line of a file. Raise `_InvalidRun` if the line is no valid run."""
     fields = _fields_of_line(line)
     times = fields.times or []
+    # A run without times has an empty list.
     are_valid = len(times) == len(fields.messages) and sorted(times) == times
     if times and not are_valid:
         raise _InvalidRun("times must have one number per message, in ascending order")
@@ -222,6 +228,7 @@ def _in_order(runs: Sequence[Run], runs_by_id: Mapping[str, Run]) -> Iterator[Ru
     """
     visited: set[str] = set()
     for run in runs:
+        # Go back from run to run, up to one that was yielded before or continues none.
         newest_first: list[Run] = []
         link: Run | None = run
         while link is not None and link.id not in visited:

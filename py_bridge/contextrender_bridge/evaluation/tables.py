@@ -65,6 +65,7 @@ class Rows:
 
 
 def _row(tag: str, cells: Sequence[str]) -> str:
+    """Return a row of an HTML table. `tag` is `th` for the head, `td` for other rows."""
     return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
 
 

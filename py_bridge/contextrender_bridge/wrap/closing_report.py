@@ -147,4 +147,5 @@ def _compared_cost(totals: RunTotals, observing: bool) -> str:
 
 
 def _dollars(amount: float) -> str:
+    """Return dollars as text. Amounts of less than one have four decimals."""
     return f"${amount:,.2f}" if amount >= 1 else f"${amount:.4f}"

@@ -130,7 +130,7 @@ class ProxyListener:
         return secrets.compare_digest(text.encode(), self._routes.secret.encode())
 
     def _read_secret_header(self, headers: Headers) -> tuple[bool, Headers]:
-        """Return whether a header has the secret, and the headers without it.
+        """Return whether a header has the secret, and the headers without the secret.
 
         The header `LINK` has the secret as its value. Codex's built-in provider cannot send that
         header, so it sends the secret before the project's name in the header `PROJECT`.

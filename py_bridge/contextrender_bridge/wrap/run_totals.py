@@ -113,7 +113,10 @@ class TotalsCollector:
         return full_usage
 
     def _add_cost(self, usage: Usage, full_usage: Usage) -> None:
-        """Add the cost of a call, and the estimated cost with its full history."""
+        """Add the cost of a call, and the estimated cost of the same call with its full history.
+
+        If the model has no price, only record its name.
+        """
         price = self._prices.of_model(usage.model)
         if price is None:
             self.totals.models_without_price.add(usage.model)
@@ -122,6 +125,7 @@ class TotalsCollector:
             self.totals.price_source[usage.model] = source
         self.totals.priced_calls += 1
         self.totals.cost += price.of(usage)
+        # A long prompt may have another price, which is part of the model's name in the usage.
         full_price = self._prices.of_model(full_usage.model) or price
         self.totals.full_history_cost += full_price.of(full_usage)
 

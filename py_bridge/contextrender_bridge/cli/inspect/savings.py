@@ -166,7 +166,10 @@ def draw(view: Json, by: Sequence[str]) -> RenderableType:
 
 
 def _notes(view: Json, calls_without_price: int) -> str:
-    """Return sentences on what was not counted, and on models with another model's price."""
+    """Return sentences on the counted sessions, and on models without a price of their own.
+
+    They end with a space, because the explanations of the columns follow.
+    """
     notes = f"{view['sessions_counted']} of {view['sessions']} sessions have counted calls. "
     if calls_without_price:
         notes += f"{calls_without_price:,} calls are of models without a price: "

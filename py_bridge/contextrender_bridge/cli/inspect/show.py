@@ -195,7 +195,10 @@ def _ranges(flat_ranges: list[int]) -> Iterator[tuple[int, int]]:
 
 
 def _line(results: Json, turns: list[Json], number: int, name_width: int) -> Text:
-    """Return a result's line: its position, tool and tokens, and a mark for each turn."""
+    """Return the line of result `number`: its position, tool and tokens, and a mark per turn.
+
+    Turns before the result have no mark. The tool's name is cut to `name_width`.
+    """
     name = results["tools"][results["names"][number]]
     line = Text.assemble(
         (f"#{results['positions'][number]:<5}", "dim"),

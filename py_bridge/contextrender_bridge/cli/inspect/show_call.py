@@ -78,7 +78,10 @@ def _messages_table(messages: list[Json]) -> Table:
 
 
 def _add_message(table: Table, message: Json) -> None:
-    """Add a row with a message and its calls, dim if the prompt omits the message."""
+    """Add a row with a message, or with its calls if it has no text.
+
+    The mark shows how the prompt has the message. The row is dim if the prompt omits it.
+    """
     calls = message["calls"]
     # A message with a call in the prompt is shown, even if its text is omitted.
     has_shown_call = any(tool_call["in_prompt"] for tool_call in calls)

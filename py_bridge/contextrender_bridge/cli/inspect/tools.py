@@ -71,4 +71,5 @@ def _row(tool: Json) -> list[Text]:
 
 
 def _dollars(amount: float | None) -> str:
+    """Return dollars as text; a dash if the amount is not known."""
     return "–" if amount is None else dollar_text(amount)

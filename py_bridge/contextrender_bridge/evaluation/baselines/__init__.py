@@ -44,9 +44,10 @@ from contextrender_bridge.evaluation.baselines.summary_selection import (
 
 
 def new_summaries(baseline: str) -> Summaries:
-    """Return the summaries of a new history, written by the model that the settings name.
+    """Return an object for the summaries of a new history, which has none yet.
 
-    Raise InvalidRequest if there is no model, or if the file with the guideline is bad.
+    The model that the settings name will write them, for `acon` by a guideline. Raise
+    InvalidRequest if no model is set, or if the file with the guideline is bad.
     """
     settings = current_settings()
     if not settings.model:

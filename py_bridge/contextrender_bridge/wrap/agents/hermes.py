@@ -293,6 +293,7 @@ def _mode(base: str) -> str:
 
 
 def _host(base: str) -> str:
+    """Return the host of an address in lower case; empty if it has none."""
     return (urlsplit(base).hostname or "").lower()
 
 
