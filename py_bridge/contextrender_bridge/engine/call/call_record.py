@@ -182,7 +182,7 @@ def record_of(
 
     `previous` is the selection of the call before it on the branch. It is None if there is no such
     call, or if its selection is unknown. If the caller sends the full history instead of the
-    rendering, the token counts of the record are those of the full history.
+    rendering, the record has the token counts of the full history.
     """
     history, sent_selection = rendered.view.history, rendered.selection
     text_tokens = rendered.text_tokens

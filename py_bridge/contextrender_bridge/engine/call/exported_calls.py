@@ -116,7 +116,7 @@ def read_calls(
     all_kinds = "".join(event_kinds)
     calls: dict[tuple[int, bool], ExportedCall] = {}
     for item in data:
-        # The calls before the fork are those of the parent.
+        # A call before the fork belongs to the parent, and is exported there.
         position = item.get("position") if isinstance(item, Mapping) else None
         if type(position) is not int or not max(fork, 1) <= position <= len(event_kinds):
             raise InvalidRequest(f"{field_path}.calls must each have a position within the branch")
@@ -158,7 +158,7 @@ def _call(call: Mapping[str, Any], position: int, field_path: str) -> ExportedCa
 
 
 def _is_record(call: Mapping[str, Any]) -> bool:
-    """Return whether the fields of a record have the types and the limits of exports."""
+    """Return whether a call's record has valid fields: their types, and numbers within limits."""
     tokens, usage = call.get("tokens"), call.get("usage", [])
     counts = [call.get("at"), call.get("results"), call.get("embedded", 0)]
     return (

@@ -274,10 +274,10 @@ def assemble_all(messages: Iterable[Json], items: Iterable[RenderedMessage]) -> 
 
 
 def assemble(message: Json, item: RenderedMessage) -> Json:
-    """Return a copy of `message` as the model receives it, which is described by `item`.
+    """Return a copy of `message` as the prompt shows it. `item` says what the prompt shows of it.
 
-    It has only the item's calls, with the item's cut arguments. If the item has a text, this text
-    replaces the message's content.
+    The copy has only the item's calls, with the item's cut arguments. If the item has a text, this
+    text replaces the message's content.
     """
     assembled = dict(message)
     # Replace the calls, unless all of them are shown with all arguments.

@@ -41,7 +41,7 @@ class ExportedSession:
 
 
 def read_export(data: Mapping[str, Any]) -> ExportedSession:
-    """Return the session of an export. Raise InvalidRequest, which names the first wrong field."""
+    """Check an export and return its session. Raise InvalidRequest naming the first wrong field."""
     if data.get("format") != EXPORT_FORMAT:
         raise InvalidRequest(f"data.format must be {EXPORT_FORMAT!r}")
     settings = _typed(data, "settings", dict)
@@ -59,7 +59,7 @@ def read_export(data: Mapping[str, Any]) -> ExportedSession:
 
 
 def _branches(data: list[Any]) -> list[ImportedBranch]:
-    """Return the branches of an export. Raise InvalidRequest, which names the first wrong field.
+    """Check and return an export's branches. Raise InvalidRequest naming the first wrong field.
 
     A branch may fork from an earlier branch. Then its calls may also refer to the events that it
     shares with the earlier branch.
@@ -82,7 +82,7 @@ def _is_time(stamp: Any) -> bool:
 
 
 def _branch(data: Mapping[str, Any], number: int, event_kinds: list[list[str]]) -> ImportedBranch:
-    """Return a branch of an export. Raise InvalidRequest, which names the first wrong field.
+    """Check and return a branch of an export. Raise InvalidRequest naming the first wrong field.
 
     `event_kinds` has an entry for each earlier branch: the kinds of the events of each message.
     """

@@ -188,10 +188,10 @@ def answer_sums(
 def prompt_sums(
     record: CallRecord, previous: PreviousCall, window: int | None
 ) -> tuple[CallTotals, PreviousCall]:
-    """Return the sums of a call without its answer's, and the call as the next one's `previous`.
+    """Return the sums of a call's prompt and usage, and the `previous` for adding the next call.
 
-    `previous` is the call before. `window` is the context window of the call's model in tokens, or
-    None if it is unknown.
+    `previous` is the call before this one. `window` is the context window of the call's model in
+    tokens, or None if it is unknown. The sums of the answer are not included (`answer_sums`).
     """
     # First use our own counts, and then add the differences to the provider's counts.
     full = record.full
@@ -309,7 +309,7 @@ def last_client(rows: Iterable[Row]) -> str:
 
 
 def _without_last_zeros(numbers: list[int]) -> list[int]:
-    """Remove the zeros at the end of the list, which are not stored, and return the list."""
+    """Remove the zeros at the end of the list, because they are not stored. Return the list."""
     while numbers and not numbers[-1]:
         numbers.pop()
     return numbers

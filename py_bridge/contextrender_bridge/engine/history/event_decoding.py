@@ -71,8 +71,8 @@ def _add_stored_uses(
 ) -> None:
     """Add a message to the history's reuse index, with the stored uses instead of traced ones.
 
-    Add the values of its result, if it has one, and the uses by its texts and calls. Its events are
-    numbered from `first_event`.
+    If the message is a result, add its values. Otherwise add the stored uses by its text and calls.
+    The message's events are numbered from `first_event`.
     """
     for number, event in enumerate(events, first_event):
         if event.kind == "result":
@@ -98,7 +98,7 @@ def stored_messages(rows: Iterable[Fields]) -> tuple[list[Json], list[float]]:
 def kind_of(fields: Fields) -> str:
     """Return the kind of an event: "result", "call", or for a message's text the message's role.
 
-    Only the nodes of results have a field `embedding`, and only those of texts a `role`.
+    Only nodes of results have a field `embedding`, and only nodes of texts have a field `role`.
     """
     return "result" if "embedding" in fields else fields.get("role", "call")
 

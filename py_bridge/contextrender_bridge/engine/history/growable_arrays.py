@@ -31,9 +31,9 @@ class GrowableArray:
         return self._array.nbytes
 
     def first(self, count: int) -> "GrowableArray":
-        """Return an array of the first `count` numbers, which shares their memory with this one.
+        """Return an array of the first `count` numbers, without copying them.
 
-        If a number is appended to the returned array, it gets memory of its own.
+        Both arrays share memory, until an append to the returned array copies its numbers.
         """
         head = GrowableArray.__new__(GrowableArray)
         head._array = head.values = self.values[:count]

@@ -181,7 +181,7 @@ class Tracking:
             self._add_result(history, result, text, len(full_text) - len(text), counter)
         elif role == "assistant":
             calls = message.get("tool_calls") or ()
-            # Keep the calls until their results come, which need the tool's name and the hash.
+            # Keep each call until its result comes: the result needs the tool's name and the hash.
             for number, call in enumerate(calls):
                 name, arguments = call_parts(call)
                 self._open_calls[position, number] = name, hash((name, arguments))
@@ -285,8 +285,8 @@ class Tracking:
         """Add the tokens of the next event, and return their numbers.
 
         Also return how many tokens the event owns. For a result, `result` is its number, and `tool`
-        the tool that returned it. The result becomes the owner of those of its tokens that have no
-        owner. For any other event, `result` is -1, and the event owns no tokens.
+        the tool that returned it. The result becomes the owner of every token in it that has no
+        owner yet. For any other event, `result` is -1, and the event owns no tokens.
         """
         # Give the next numbers to the new tokens.
         all_ids = self._ids

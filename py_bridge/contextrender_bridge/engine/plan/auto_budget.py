@@ -61,7 +61,7 @@ def missed_tokens(context: CallContext, previous: Selection) -> list[int]:
     A token counts as used only if it was in a result before that call (its owner).
     """
     history = context.view.history
-    answer = previous.messages  # the position of the message after those of the prompt
+    answer = previous.messages  # the message after the call's messages is its answer
     if answer >= len(history.roles):
         return []  # the call has no answer yet
     tracking = context.tracking_with(answer + 1)

@@ -31,7 +31,7 @@ class CallContext:
 
     @cached_property
     def turn(self) -> int:
-        """The number of the call, which is the turn of its answer."""
+        """The number of the call. The call's answer has the same turn."""
         history = self.view.history
         is_answered = self.message_count < len(history.roles)
         return history.turns[self.message_count] if is_answered else history.turn

@@ -49,7 +49,7 @@ def excerpt_of(context: CallContext, result: int, segments: Sequence[int]) -> Su
 
 
 def _excerpt(context: CallContext, result: int, segments: Sequence[int]) -> Substitute:
-    """Return the excerpt with these segments of a result, which are in text order.
+    """Write the excerpt that shows these segments of a result. `segments` are in text order.
 
     With a cache-aware policy, the mark of a newest result names the omitted lines, because the
     agent has just asked for this text and may read on.

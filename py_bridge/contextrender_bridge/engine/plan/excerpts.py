@@ -50,7 +50,7 @@ class ExcerptBuilder:
     """
 
     def __init__(self, builder: SelectionBuilder, scores: Scores) -> None:
-        """Start with the selection of `builder`. `scores` are those of the same call."""
+        """Start with the selection of `builder`. `scores` are the scores of the builder's call."""
         context, tracking = builder.context, builder.context.tracking
         self._builder, self._tracking = builder, tracking
         self._scores, self._gain_factors = scores, scores.segment_factors
@@ -113,7 +113,7 @@ class ExcerptBuilder:
             return
         first = self._first_segment[int(available[0])]
         gains = self._gains(first, self._first_segment[-1])
-        # A gain of 0 excludes a segment. Exclude those of results that are selected already.
+        # A gain of 0 excludes a segment. Exclude the segments of results that are selected already.
         gains *= builder.available[self._tracking.segment_result.values[first:]]
         self._add_best(
             first,
@@ -208,9 +208,10 @@ class ExcerptBuilder:
                     return
 
     def _add_from_newer_version(self, segment: int, remaining: Callable[[], float]) -> bool:
-        """Add a segment that has all new tokens of `segment`, from a newer version of its file.
+        """Try to add, instead of `segment`, a segment of a newer result of the same file.
 
-        Prefer the newest version. Return False if no version has such a segment that fits.
+        The newer segment must have all tokens of `segment` that are not visible yet. Prefer the
+        newest result. Return False if no newer result has such a segment that fits.
         """
         result = int(self._tracking.segment_result.values[segment])
         context = self._builder.context
@@ -245,9 +246,9 @@ class ExcerptBuilder:
     def _best_first(self, first: int, gains: Floats) -> Iterator[int]:
         """Yield the segment with the largest present gain, again and again, while one has a gain.
 
-        `gains` has the gains of the segments from `first` on, before any is added. The caller may
-        add each segment. Then gains can only fall, so an earlier gain is an upper bound of the
-        present one. The present gain is computed only for the segment with the largest bound.
+        `gains` has the gains of the segments from `first` on, as they are now. The caller may add
+        each yielded segment. This makes gains fall, and never rise. So an earlier gain is an upper
+        bound, and the present gain must be computed only for the segment with the largest bound.
         """
         by_first_gain = _largest_first(gains)
         next_bound, next_index = next(by_first_gain)

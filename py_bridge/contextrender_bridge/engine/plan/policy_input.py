@@ -155,7 +155,10 @@ class PolicyInput:
 
     @cached_property
     def eligible(self) -> NDArray[np.bool_]:
-        """For each result, whether it may be shown: it has a call, and its turn is not dropped."""
+        """A flag for each result, true if the result has a call and its turn is not dropped.
+
+        Only such a result may be shown.
+        """
         results = self.history.results
         has_call: NDArray[np.bool_] = np.asarray(results.call_event, dtype=np.int64) != NO_CALL
         if self.retained_text.dropped_turns:

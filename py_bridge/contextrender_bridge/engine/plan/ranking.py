@@ -204,7 +204,7 @@ _WORD = re.compile(r"[A-Za-z0-9_.\-]{3,}")
 
 
 class Match(NamedTuple):
-    """A result that matches a query, the share of the query's words in it, and its score."""
+    """A match of a query: the result's number, the share of the query's words in it, the score."""
 
     result: int
     word_share: float

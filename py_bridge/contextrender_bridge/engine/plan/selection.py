@@ -1,7 +1,7 @@
 """The selection of one model call: the value that a policy returns, and that the graph stores.
 
-A selection can be compared with that of the call before: how many messages both prompts begin with,
-and what changed. Long because it is one value, with its parts and what follows from it.
+A selection can be compared with the selection of the call before: how many messages both prompts
+begin with, and what changed. Long because it is one value, with its parts and what follows from it.
 """
 
 from __future__ import annotations
@@ -327,7 +327,7 @@ class Selection:
         changed |= _differing_keys(self.excerpts, previous.excerpts)
         changed |= self._differing_restored(previous)
         changed |= _differing_keys(self.arguments, previous.arguments)
-        # A change of a result may also change the message with its call, which comes first.
+        # A call is shown and dropped with its result, so a change begins at the call's message.
         positions = {first_message_of(results, result) for result in changed}
         positions |= {*self.text.dropped} ^ {*previous.text.dropped}
         positions |= _differing_keys(self.text.cut, previous.text.cut)

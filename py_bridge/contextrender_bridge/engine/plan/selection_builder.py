@@ -28,7 +28,7 @@ class SelectionBuilder:
       `fixed_excerpts` has excerpts that do not change any more.
     - `restored` has the texts that are shown again after complete results. `arguments` has the
       cut arguments of calls, by result.
-    - `call_tokens` has the tokens of each result's call, `costs` those of the result with its call.
+    - `call_tokens` has the tokens of each result's call, and `costs` the tokens of both together.
     """
 
     def __init__(self, context: CallContext, text: TextSelection) -> None:

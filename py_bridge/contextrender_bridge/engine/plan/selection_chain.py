@@ -208,8 +208,8 @@ class SelectionChain:
     def trail(self, call: UUID) -> EdgeTrail | None:
         """Return the state of the prompt at a call, or None if an edge that it needs is missing.
 
-        The returned state is valid until the next use of this method, which changes it. To read the
-        calls of a branch in order is fast, because only the edges of each next call are applied.
+        Use the returned state before this method is called again, because that changes the state.
+        Reading the calls of a branch in order is fast: only the edges of the next call are applied.
         """
         calls_to_follow = self._calls_since_trail(call)
         if calls_to_follow is None:

@@ -75,7 +75,7 @@ def pieces_of(text: str, original: str, ranges: Ranges) -> Pieces:
         # Find the range's text behind the pieces so far.
         position = text.find(original[start : start + length], end)
         if position < 0 or start + length > len(original):
-            return [text]  # the ranges are not those of this text, so it is stored as it is
+            return [text]  # the text does not consist of these ranges, so store all of it
         if position > end:
             pieces.append(text[end:position])
         pieces += [start, length]
@@ -124,7 +124,7 @@ class CallEdges:
     """A call's selection as it is stored: its edges, and fields of its node.
 
     If `is_relative` is true, the edges store the changes since the call before, otherwise the whole
-    prompt. The other fields are those of `Selection`; `step_budget` is its `budget`.
+    prompt. The other fields are fields of `Selection`. `step_budget` is the selection's `budget`.
     """
 
     edges: tuple[ShownEvent, ...] = ()

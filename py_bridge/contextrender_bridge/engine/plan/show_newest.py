@@ -71,9 +71,9 @@ def _free_tokens(context: CallContext, selection: Selection) -> int:
 
 
 def _beginning(context: CallContext, result: int) -> Substitute:
-    """Return an excerpt of a result's first segments, of at most `BEGINNING_TOKENS`.
+    """Return an excerpt of a result's first segments, which have at most `BEGINNING_TOKENS`.
 
-    It has at least one segment, even if that is larger.
+    If the first segment alone is larger, return an excerpt of this segment.
     """
     segments = context.tracking.segments_of(result)
     summed_tokens = np.cumsum(

@@ -14,7 +14,7 @@ def visible_tokens(builder: SelectionBuilder) -> NDArray[np.bool_]:
     context, tracking = builder.context, builder.context.tracking
     results = context.view.history.results
 
-    # Complete results, and the calls of selected results, which are complete unless they are cut.
+    # Complete results, and the calls of all selected results, except for cut calls.
     is_complete = np.zeros(tracking.event_count, np.bool_)  # a flag for each event
     is_complete[[results.event[result] for result in builder.complete]] = True
     selected = {*builder.complete, *builder.fixed_excerpts, *builder.segments}

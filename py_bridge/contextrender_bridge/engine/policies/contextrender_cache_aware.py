@@ -46,7 +46,7 @@ def contextrender_cache_aware(view: PolicyInput) -> Selection:
 
 
 def step(context: CallContext, previous: Selection) -> Selection:
-    """Return a call's selection, which continues the `previous` call's selection.
+    """Return a call's selection. It continues the selection of the `previous` call.
 
     Adjust the budget first, and select within it. If the budget is automatic, this call alone may
     exceed it in order to show more of the newest results.

@@ -118,7 +118,7 @@ class BranchReplay:
 
     @property
     def turns(self) -> int:
-        """The number of the last call, which may have no answer yet."""
+        """The number of the last call, also if it has no answer yet."""
         return len(self.answer_positions) + self.awaits_answer
 
     @property

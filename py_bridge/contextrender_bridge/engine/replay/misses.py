@@ -67,7 +67,7 @@ def missing_in(
 
 
 def misses_of(rendered: RenderedCall, missing_results: Sequence[MissingResult]) -> tuple[Miss, ...]:
-    """Return the misses of a call, with the reasons of its rendering by today's rules."""
+    """Return the misses of a call. The reasons are read from `rendered`, its rendering today."""
     decisions = ResultDecisions(rendered)
     misses: list[Miss] = []
     for missing_result in missing_results:

@@ -223,7 +223,7 @@ class RecallScore:
 
 
 def _assistant_tokens(message: Mapping[str, Any]) -> set[str]:
-    """Return the tokens of an assistant's text and of its calls' arguments that recall compares."""
+    """Return the tokens (`recall_tokens`) of an assistant's text and of its calls' arguments."""
     tokens = set(recall_tokens(content_text(message.get("content"))))
     for call in message.get("tool_calls") or ():
         _, arguments = call_parts(call)

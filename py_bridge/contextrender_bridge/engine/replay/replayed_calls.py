@@ -240,7 +240,7 @@ class Replays:
 def replayed_call(
     branch: BranchReplay, turn: int, rendered: RenderedCall, usage: Usage, full_usage: Usage
 ) -> ReplayedCall:
-    """Return the call of a turn from a rendering of its history.
+    """Return the figures of a turn's call, from a rendering of the history before it.
 
     `usage` is the call's usage, and `full_usage` its usage with full history. If the call has no
     answer, `missing_results` is empty and `uses` is 0.
