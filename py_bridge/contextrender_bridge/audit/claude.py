@@ -138,6 +138,7 @@ class _Session:
         message = mapping(record.get("message"))
         if message.get("model") == SYNTHETIC:
             return
+        # A content that is a text is one block.
         content = message.get("content")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else items(content)
         if not blocks:

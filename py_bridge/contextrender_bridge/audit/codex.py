@@ -206,7 +206,7 @@ class _RolloutReader:
         time = second_of(record.get("timestamp"))
         if kind == "session_meta":
             self._read_header(payload, time)
-        elif kind == "turn_context":
+        elif kind == "turn_context":  # the settings of the next calls
             self._model = str(payload.get("model") or self._model)
             self._tier = str(payload.get("service_tier") or "")
         elif kind == "response_item":
@@ -224,8 +224,8 @@ class _RolloutReader:
                 self._rollout.counts.append(count)
         elif kind == "event_msg":
             # Early releases have only these events. If the file has usage records, too, the events
-            # repeat their counts and are ignored. If `info` is null, the event
-            # has only the account's rate limits.
+            # repeat their counts and are ignored. If `info` is null, the event has only the
+            # account's rate limits.
             is_token_count = payload.get("type") == "token_count" and not self._has_usage_records
             if is_token_count and payload.get("info", payload) is not None:
                 count = self._read_count(payload, time)

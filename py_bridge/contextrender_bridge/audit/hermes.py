@@ -62,6 +62,7 @@ def read_hermes_store(path: Path, audit_input: AuditInput) -> None:
     if not {"messages", "sessions"} <= tables:
         audit_input.cannot_read(path, "a format of Hermes' that is not supported")
         return
+    # Earlier releases have the usage in another table.
     query = USAGE if "session_model_usage" in tables else EARLIER_USAGE
     usage_by_session = _usage(path, query, audit_input)
     runs = {run.id: run for run in _runs(path, audit_input)}

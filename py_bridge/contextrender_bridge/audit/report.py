@@ -147,9 +147,10 @@ class AuditReport:
 
 
 def _compaction_losses(score: CompactionScore) -> list[str]:
-    """Return sentences on what the measured steps, which used earlier results, still had of them.
+    """Return sentences on how many of the measured steps still had every earlier value they used.
 
-    They are about the agent's summary, what the agent read again, and ContextRender's prompts.
+    They had it in the agent's summary, in what the agent read again, or would have had it in
+    ContextRender's prompts. The cost of reading again is reported, too.
     """
     prices = Prices.of()
     dollars = sum(

@@ -96,6 +96,7 @@ def _set_price(model: str, numbers: str | None) -> None:
         as_prices(text)  # raises if a price is invalid
     except InvalidSetting as error:
         raise CommandError(f"--set {error}.") from None
+    # Write the list, and let the settings be read again.
     write_setting("prices", text)
     forget_settings()
 

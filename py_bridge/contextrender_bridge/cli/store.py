@@ -103,7 +103,7 @@ class Collect:
         make_data_private(data)
         with closing(Runtime(app_dir(), data)) as runtime:
             retention = Retention(runtime, Accounts(runtime, data), current_settings())
-            # Both have the same fields for each session.
+            # The deletions that are due, or those that have been made.
             deletions = list(retention.due_sessions()) if args.dry_run else retention.delete_due()
         for deletion in deletions:
             session, megabytes = deletion.session, deletion.bytes / 2**20

@@ -184,6 +184,7 @@ class AnthropicCache:
         hashes = _prefix_hashes(units)
         tokens = list(accumulate(unit.tokens for unit in units))
         blocks = list(accumulate(unit.blocks for unit in units))
+        # Of the cached beginnings that the breakpoints find, the longest is read.
         breakpoints = self._breakpoints(hashes, tokens)
         last_cached = max(self._last_cached_unit(u, hashes, blocks, time) for u in breakpoints)
 
@@ -191,6 +192,7 @@ class AnthropicCache:
         for unit in breakpoints:
             if tokens[unit] >= MIN_CACHED_TOKENS:  # the provider caches nothing shorter
                 self._last_uses[hashes[unit]] = time
+        # The tokens after the beginning that is read are written, unless the prompt is too short.
         prompt_tokens, cache_read = tokens[-1], 0
         if last_cached != _NO_UNIT:
             self._last_uses[hashes[last_cached]] = time

@@ -187,6 +187,7 @@ def score_compaction(compaction: RunCompaction) -> list[MethodScore]:
         tokens = sum(map(history.counter.message, context))
         return MethodScore(compaction.session, method, size, tokens, len(values_by_step), complete)
 
+    # The agent's own context is its summary, with the messages that it kept.
     agent_score = score(AGENT, OWN_SIZE, compaction.summary)
     scores = [agent_score]
     for size in SIZES:

@@ -40,7 +40,7 @@ def with_derived(sums: Sums) -> Sums:
 
     The costs use only runs whose history exceeds the budget, in the columns that begin with `over`.
     """
-    # The paper's cost assumes that the same share of every prompt is cached as of the full history.
+    # The paper's cost assumes one share of cached tokens for all prompts: the full history's.
     cached_share = np.nan_to_num(_quotient(sums["over full cached"], sums["over full prompt"]))
     prompt_price = INPUT * (1 - cached_share) + CACHED * cached_share
     full_cost = prompt_price * sums["over full prompt"] + OUTPUT * sums["over full output"]

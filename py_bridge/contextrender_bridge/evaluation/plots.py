@@ -53,6 +53,7 @@ def curve(runs: Sequence[RunScore], bootstrap: Bootstrap, rule: str) -> str:
     loop_costs = [figures[f"{rule}_loop"].value for figures in figures_by_case.values()]
     has_loop = any(cost is not None for cost in loop_costs)
     cost_figure = f"{rule}_loop" if has_loop else f"{rule}_calls"
+    # A case without one of the two figures has no point.
     points_by_policy: dict[str, list[tuple[float, float]]] = {}
     for case in cases:
         cost = figures_by_case[case][cost_figure].value

@@ -209,10 +209,12 @@ def compactions_of(runs: Sequence[Run]) -> list[RunCompaction]:
         if before is None:  # the run continues none of these runs
             full_histories[run.id], session_ids[run.id] = run.messages, run.id
             continue
+        # The full history goes on with the messages after the summary.
         summary_end = _summary_end(run.messages, before)
         summary, after = run.messages[:summary_end], run.messages[summary_end:]
         full_histories[run.id] = before + after
         session = session_ids[run.id] = session_ids[run.continues]
+        # An equal summary is a copy in a fork.
         summary_key = repr(summary)
         if after and summary_key not in summary_keys:
             summary_keys.add(summary_key)

@@ -123,6 +123,7 @@ def _run_in_processes[R](
     spawn = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, spawn, start_counting, (task_progress.counts,))
     try:
+        # Collect the results in the order in which the tasks finish.
         futures = _submit(pool, work, tasks, sizes)
         with task_progress.periodic_updates():
             for future in as_completed(futures):

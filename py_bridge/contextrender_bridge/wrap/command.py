@@ -66,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
     agent = _agent(args.agent, args.base_url_env)
     _check_option_position(args.agent, words)
     settings = _settings(args)
+    # With --dry-run, the agent need not be installed.
     program = shutil.which(agent.program)
     if program is None and not args.dry_run:
         hint = f". Install it with: {agent.install}" if agent.install else "."

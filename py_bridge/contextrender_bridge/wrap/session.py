@@ -70,6 +70,7 @@ def run_with_proxy(
     collector = TotalsCollector()
     # The lease keeps the service running, and has a folder for the files of this run.
     with hold_lease(data, os.getpid()) as folder:
+        # Prepare everything: the service, the listener, and the redirected run.
         service = find_service(data, say)
         with listen("127.0.0.1", 0) as listener:
             routes = ProviderRoutes(address(listener), serves_recall=_can_recall())
@@ -79,6 +80,7 @@ def run_with_proxy(
             if sys.stderr.isatty():
                 say(_start_line(agent, routes, settings))
             app = _listener_app(agent, routes, service, settings, collector)
+            # Run the agent. Its output is in the terminal, so nothing else is printed meanwhile.
             with (
                 warnings_in_file(data / LOG) as log,
                 run_in_background(partial(_restart_service, data, service.url), REVIVE_SECONDS),

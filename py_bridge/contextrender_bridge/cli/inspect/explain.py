@@ -92,6 +92,7 @@ def _results_table(results: list[Json], *, with_uses: bool) -> Table:
     titles = ("#", "tool", "age", "c", *measures.values(), "tokens", "taken")
     table = new_table(*titles, text_columns=("tool",))
     table.add_column("", ratio=1)  # the reason, or the use
+    # `taken` is the place of the result in the order of the selection; empty if it is omitted.
     for row in results:
         table.add_row(
             str(row["position"]),

@@ -97,6 +97,7 @@ def replay_and_print(args: argparse.Namespace) -> Report:
     --policy and --budget name the cases, and --compare may add others. If agents compacted some of
     the runs, also measure what these compactions lost.
     """
+    # The cases to replay, each once.
     requested_cases = cases_of(args.policy, args.budget)
     budgets = list(dict.fromkeys(case.budget for case in requested_cases))
     pairs = pairs_of(args.compare, budgets)
@@ -120,6 +121,7 @@ def replay_and_print(args: argparse.Namespace) -> Report:
         verdict=verdict,
         compaction_score=compaction_score,
     )
+    # Write the figures, and print the tables.
     if args.json:
         figures = export.to_json(scores, bootstrap, report.differences)
         figures["compactions"] = compaction_score.to_json() if compaction_score else None

@@ -82,13 +82,14 @@ def _select_beside(
 ) -> Selection | None:
     """Return a selection with the summary, the texts of `method`, and the results after it.
 
-    Return None if they do not fit. Without `needs_all`, skip results that do not fit instead,
-    beginning with the newest result.
+    Return None if they do not fit. If `needs_all` is false, results that do not fit are skipped
+    instead, and newer results are selected before older ones.
     """
     text = method.text_of(view, summary.covered)
     placement = _place_summary(view, text, summary) if text else None
     if placement is None:
         return None
+    # Go from the newest result to the oldest one that the summary does not cover.
     remaining_tokens = view.budget - view.tokens_of(placement.text) - placement.cost
     covered_results = view.history.results_before(summary.covered)
     selected: list[int] = []

@@ -88,7 +88,8 @@ class Claude(Agent):
         # The settings have secrets, so they are in a file: other users can read arguments.
         file = request.folder / "settings.json"
         result.files[file] = json.dumps(settings)
-        # `--settings` comes after `--mcp-config`, which would take the user's words as values, too.
+        # `--mcp-config` takes all words up to the next option as its values. So `--settings` comes
+        # before the user's words.
         result.arguments += ["--settings", str(file), *_without(words, "--settings")]
         if provider_url.rstrip("/") != PROVIDER_URL:
             result.notes.append(f"Claude Code keeps using its configured gateway: {provider_url}")

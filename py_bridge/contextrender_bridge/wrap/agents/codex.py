@@ -72,7 +72,7 @@ class Codex(Agent):
         route = json.dumps(f"{routes.route_by_header(upstream)}/v1")
         address_key = f"{provider_key}.base_url" if provider_key else ADDRESS
         result = Redirect(["-c", f"{address_key}={route}"])
-        # Pass the secret.
+        # Pass the secret in a variable, because other users can read the arguments.
         if provider_key:
             header = f"{provider_key}.env_http_headers.{LINK}={json.dumps(LINK_VARIABLE)}"
             result.arguments += ["-c", header]

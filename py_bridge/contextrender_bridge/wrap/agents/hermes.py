@@ -69,8 +69,9 @@ class Hermes(Agent):
     def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
         """Return the run with a route to its configured provider, and with the recall tool.
 
-        Write the administrator's and our settings into a managed folder for this run, which
-        overrides the user's. Raise CommandError if the provider cannot be redirected.
+        For this run, write a managed folder with the administrator's settings and ours: Hermes
+        reads it with priority over the user's settings. Raise CommandError if the provider cannot
+        be redirected.
         """
         is_chat = first_command(request.arguments) in ("", "chat")
         if asks_help_or_version(request.arguments, "-V") or not is_chat:
@@ -87,6 +88,7 @@ class Hermes(Agent):
             settings.overlay["mcp_discovery_timeout"] = _mcp_timeout(settings)
             result.environment[TOKEN] = routes.token
 
+        # Write both files of the managed folder.
         config = merge(settings.managed, settings.overlay)
         result.files[request.folder / "config.yaml"] = json.dumps(config)  # JSON is YAML
         variables = {**settings.managed_env, **settings.env}

@@ -51,6 +51,7 @@ class OpenClaw(Agent):
         if first_command(words) != "agent":
             return run_unchanged(request)
         _refuse_gateway(words)
+        # Make a route for each provider in the user's configuration.
         user_file = _config_file(request)
         config = read_json(user_file)
         redirected = _redirect_providers(config, user_file, routes)

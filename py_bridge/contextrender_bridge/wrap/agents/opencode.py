@@ -75,6 +75,7 @@ class OpenCode(Agent):
         else:
             result.notes.append(f"wrap redirects only these providers: {', '.join(redirected)}")
 
+        # Add the routes and the recall tool to the configuration of the variable.
         overlay: Json = {"provider": redirected}
         if routes.serves_recall:
             bearer = {"Authorization": f"Bearer {routes.token}"}
