@@ -105,7 +105,7 @@ def _results_table(view: ExplainView, used_results: Set[int]) -> Rows:
     cells: list[tuple[str, ...]] = []
     for row in rows[: max(MIN_EXPLAINED_ROWS, len(used_results))]:
         mark = "*" if row["position"] in used_results else ""
-        is_omitted = row["order"] is None  # a shown result has its place in the prompt
+        is_omitted = row["order"] is None  # it has no place among the selected results
         display = f"omitted: {row['reason']}" if is_omitted else row["display"]
         numbers = str(row["age"]), f"{row['reuse']:.2f}", f"{row['tokens']:,}"
         cells.append((mark, row["name"], display, *numbers))

@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print why each result of a call is shown or omitted.
 
-    A table has the results in the order of the prompt, `DEFAULT_ROWS` of them if no number is
+    The table has the results in the order of the selection, `DEFAULT_ROWS` of them if no number is
     given. JSON has all results unless a number is given.
     """
     with ServiceClient() as service:
