@@ -129,7 +129,7 @@ class Prices:
     def _own_of(self, model: str) -> Price | None:
         """Return the operator's price for a model; None if there is none.
 
-        The model's name comes first, then its name without the provider, then `*`.
+        Look for the model's name, then its name without the provider, then `*`.
         """
         model, _ = split_rates(model)
         names = (model, model.rpartition("/")[2], ANY)

@@ -287,8 +287,9 @@ class Core(Connection):
     ) -> Flow[SyncView]:
         """Record the new messages of a history. `settings` become the session's defaults.
 
-        With `one_conversation`, raise OtherConversation if the messages differ from the recorded
-        ones, or end before them, and are not surely of the same conversation.
+        If the messages differ from the recorded ones or end before them, they may be of another
+        conversation. With `one_conversation`, raise OtherConversation then, unless they are certain
+        to be of the same one.
         """
         fields: dict[str, Any] = {
             "session": session,

@@ -58,6 +58,8 @@ def mark_items(
     free_count = max(MAX_MARKS - len(agent_marks), 0)
     new_items: dict[int, Json] = {}
     for item, block in _unmarked_blocks(blocks, breakpoints)[:free_count]:
+        # `item` is the number of an item, and `block` the number of a block in it. Find the agent's
+        # next mark: in this item or a later one, at the prompt's end, or else the last one.
         later_marks = [mark for n in marked_items if n >= item for mark in marks_in(items[n])]
         next_mark = [*later_marks, *end_marks, agent_marks[-1]][0]
         new_items[item] = _with_mark(new_items.get(item, items[item]), block, next_mark)

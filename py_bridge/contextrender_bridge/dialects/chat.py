@@ -142,7 +142,7 @@ CHAT = Dialect("messages", ChatTranscript)
 
 
 def canonical_message(item: Any, position: int = 0) -> Json | None:
-    """Return the message to record at this position; None if the item is no chat message.
+    """Return the message to record at this position; None if the item is no valid chat message.
 
     If `item` is canonical already, return `item` itself. Otherwise return a copy with only the
     recorded fields: role, content, name, calls and call id, with cleaned texts. `position` is part

@@ -58,7 +58,8 @@ class MessagePlan:
         self._calls_of = call_pairs.call_of_result
         self._unanswered = call_pairs.unanswered()  # the calls without a result
         self._unpaired_results = call_pairs.unpaired_results
-        # Messages with nothing but calls, of which at least one has no result: always shown.
+        # Messages with nothing but calls, of which at least one has no result. They are always
+        # shown, because such calls are.
         self._textless_callers = {
             position for position, _ in self._unanswered if not messages[position].get("content")
         }

@@ -66,9 +66,10 @@ class _BlockReading(NamedTuple):
 class MessagesTranscript(Transcript):
     """The transcript of a Messages request.
 
-    Each result becomes one canonical message. The blocks of an assistant message become one, too,
-    and so do the blocks of a user message between two results. System messages among `messages`
-    are always sent and not recorded, because Claude Code sends the newest one only once.
+    Each result becomes one canonical message. The other blocks of an assistant message become one
+    message. The blocks of a user message between two results also become one message. System
+    messages among `messages` are always sent and not recorded, because Claude Code sends the newest
+    one only once.
     """
 
     def __init__(self, body: Body, previous: Transcript | None = None) -> None:
@@ -137,7 +138,8 @@ class MessagesTranscript(Transcript):
                 item = _without_citations(item)
             shown_items.append((index, item))
         if len(shown_items) < len(self._items):
-            # Omitted items may leave a system message at a place that the API refuses.
+            # Omitted items may leave a system message at a place that the API refuses. Place these
+            # messages before `end`, where the volatile items at the end of the prompt begin.
             end = history_end([item for _, item in shown_items])
             shown_items[:end] = _place_system_messages(shown_items[:end])
         messages = merge_neighbours(shown_items, join_blocks, self._items_of_newest_answer())

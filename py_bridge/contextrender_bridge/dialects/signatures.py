@@ -95,7 +95,8 @@ def move_reasoning(item: Json, omitted_ids: Sequence[Any], first_id: Any) -> Jso
         return item
     needs_detail = first_id is not None and first_id not in call_ids
     remaining: list[Any] = []
-    # Keep the details that are not of omitted calls, and perhaps give one of these the new id.
+    # Remove the details of omitted calls. If the first remaining call needs a detail, keep the
+    # first of these, with that call's id.
     for detail, call_id in zip(details, call_ids, strict=True):
         if not call_id or call_id not in omitted_ids:
             remaining.append(detail)

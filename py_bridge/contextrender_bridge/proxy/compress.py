@@ -35,7 +35,7 @@ from contextrender_bridge.proxy.placeholders import (
 )
 
 REMEMBERED = 4096
-"""The number of sessions whose names, and of sessions whose last replies, are remembered."""
+"""The number of sessions for which the name is remembered, and also for which the last reply is."""
 MARK_TOKENS = 32
 """The estimated tokens of the line that replaces a result."""
 
@@ -209,8 +209,8 @@ class Compression:
     async def _session_name(self, digest: str, token: str | None) -> str:
         """Return the caller's session whose name has this digest.
 
-        If the session is not remembered, search those of the service. Raise NotFound if no session
-        of the caller has the digest.
+        If the session is not remembered, list all sessions of the caller. Raise NotFound if none of
+        them has the digest.
         """
         name = self._session_names.get((token, digest))
         if name is not None:

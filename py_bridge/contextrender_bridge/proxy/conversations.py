@@ -191,7 +191,8 @@ class ProxiedCall:
 def _media_tokens(message: Json) -> int:
     """Return an estimate of the tokens of a message's media.
 
-    Its canonical form has only short digests of media, so its size does not show them.
+    A canonical message has only a short digest of each image or file. So its size in bytes does not
+    show how many tokens these need.
     """
     content = message.get("content")
     if not isinstance(content, list):

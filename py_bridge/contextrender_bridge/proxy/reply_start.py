@@ -161,8 +161,8 @@ def _failure_in(fields: Json) -> Json | None:
 def _refusal_in(events: Sequence[bytes]) -> Refusal | None:
     """Return the first refusal of a too long prompt in a stream's events, or None.
 
-    Skip events that precede the model's first text, because they may repeat the request, whose
-    texts could look like a refusal.
+    Skip events that precede the model's first text. They may repeat the request, and its texts
+    could look like a refusal.
     """
     texts = (_data(event) for event in events)
     refusals = (Refusal.read(OK, text) for text in texts if not _is_beginning(text))

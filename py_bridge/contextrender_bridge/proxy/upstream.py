@@ -50,7 +50,8 @@ class UsageCapture:
             if len(self._body) < MAX_REPLY_BYTES:
                 self._body += message.get("body", b"")
         if message.get("body"):
-            # The last message with a body sets the reply's time, the first one the other, too.
+            # Each message with a body sets the reply's time anew, so the last one remains. Only the
+            # first one sets the time of the first byte.
             self._reply_ms = max(1, round(1000 * (time.monotonic() - self._started_at)))
             self._first_byte_ms = self._first_byte_ms or self._reply_ms
         await self._send(message)
