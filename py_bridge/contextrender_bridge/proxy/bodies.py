@@ -148,7 +148,8 @@ def _parse(text: str, key: str, earlier: Body | None, shared_count: int) -> Body
     JSON object, and IndexError if it ends too early.
     """
     body = Body({})
-    # Begin at the first field, or after the list of items that continues the earlier one.
+    # `at` is the position in the text. Begin at the first field, or after the list of items, whose
+    # first items come from the earlier body.
     if earlier is None:
         at = _skip(text, 0, "{")
         has_field = text[at] != "}"
@@ -158,7 +159,7 @@ def _parse(text: str, key: str, earlier: Body | None, shared_count: int) -> Body
         name, at = _read_value(text, at)
         at = _skip(text, at, ":")
         if name == key and text[at] == "[" and not body.prefix:
-            # Read the items one by one, to keep their positions.
+            # Read the items one by one, to keep their positions. This sets `body.prefix`.
             body.fields_before = dict(body.fields)
             at = _read_items(text, at, key, body)
         else:

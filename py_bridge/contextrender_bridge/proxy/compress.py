@@ -163,7 +163,8 @@ class Compression:
                 reply["full_history"] = full_reason
             return reply, call
         self._remember_name(controls.token, call.session)
-        # Replace the shortened results by their texts, and remove the added calls again.
+        # Replace the shortened results by their texts, and remove the added calls again. `texts`
+        # maps the position of each shortened result to its id and its new text.
         texts = texts_for(call.session, fit.reply, fit.plan, fit.transcript.messages)
         replaced = replace_results(fit.transcript, {n: text for n, (_, text) in texts.items()})
         compressed = [message for n, message in enumerate(replaced) if n not in added]

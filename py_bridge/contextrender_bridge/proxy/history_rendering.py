@@ -188,6 +188,7 @@ class Histories:
         in the conversation. If the plan cannot be applied fully, the returned request has a
         `failure`, but only in mode `render`: in the other modes the full request is sent anyway.
         """
+        # Call the service, with the usage of the history's previous call if it is not reported yet.
         controls, conversation, body = call.controls, call.conversation, call.fit.body
         usage_report = conversation.usage_of_earlier_call(call.messages)
         reply = await self.client.render(
@@ -212,6 +213,7 @@ class Histories:
         # The service has the report now, unless a newer call has replaced it meanwhile.
         if usage_report is not None and conversation.usage_report is usage_report:
             conversation.usage_report = None
+        # Remember what the next call needs, and apply the plan.
         conversation.branch = reply["branch"]
         tokens = reply["tokens_before"] + reply["tokens_unbudgeted"]
         conversation.size = Size(len(transcript.messages), tokens, reply["budget"])

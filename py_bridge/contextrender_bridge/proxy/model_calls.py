@@ -70,14 +70,15 @@ class ModelCalls:
             request.target.session, request.headers, body, request.dialect, controls
         )
         if call.later is not None and len(raw) > LARGE_CHARACTERS:
-            # The recording needs the large history, and may end long after the reply. Release
-            # the history's memory after the recording.
+            # The recording keeps the large history in memory, and may end long after the reply.
+            # Start the timer that releases this memory once the recording has ended.
             call.later.add_done_callback(lambda _: self._memory.start())
+        # `capture` sends the reply to the agent, and keeps a copy to read the usage from.
         capture = UsageCapture(send)
         try:
             delivery = await self._send(call, request, raw, body, capture)
         except Unavailable as failure:
-            # The call has no usage. Note only the failure.
+            # `notes` reports the call to the service. It has no usage, only the failure's code.
             reply = ProviderReply(status=failure.status, error=failure.code)
             self._histories.notes.add(call, None, call.controls.delivery, reply)
             raise

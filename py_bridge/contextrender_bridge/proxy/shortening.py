@@ -80,8 +80,9 @@ class MeasuredRequest:
         first, that fit into the remaining bytes. Cut the newest result if it does not fit.
         """
         messages = self.transcript.messages
-        # Maps each result's position to its call: the calling message's position, and the number
-        # of the call in that message.
+        # `calls_of` maps each result's position to its call: the calling message's position, and
+        # the number of the call in that message. `weights` are the bytes that showing each message
+        # takes. All messages with content but the results are texts.
         calls_of = self.transcript.call_pairs.call_of_result
         weights = self._weights(calls_of)
         texts = [n for n, m in enumerate(messages) if n not in calls_of and m.get("content")]
