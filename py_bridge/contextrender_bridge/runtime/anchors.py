@@ -197,6 +197,7 @@ def fetch_edges(
     sources = set(nodes)
     edge_rows = memory.store.edges_from(memory.owner, sources, memory.number(kind))
     edges = []
+    # An edge without a row has no fields.
     for source, _, target, data in edge_rows:
         try:
             if source not in sources:

@@ -256,6 +256,7 @@ def _state(id: UUID, owner: UUID, archetype: object, metadata: Mapping[str, Any]
 
     `metadata` may have access rights of other users.
     """
+    # Without metadata, nobody but the owner has access.
     access = Permission()
     if granted := metadata.get("access"):
         access.all = access_level_cast(granted["all"])

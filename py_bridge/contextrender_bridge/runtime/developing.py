@@ -30,6 +30,7 @@ def check_source(file: Path) -> None:
         raise CommandError(
             f"to compile {file} needs llvmlite, which a release leaves out: pip installs it."
         ) from None
+    # The program also collects errors of imported files, so select the errors of this file.
     errors = [error for error in program.errors_had if error.loc.mod_path == str(file.resolve())]
     if errors:
         place = errors[0].loc

@@ -122,6 +122,7 @@ class OperatorMemory(PersistentMemory):
             report.applied.append(anchor.id)
             if anchor.id == SYSTEM_ROOT or anchor.root == SYSTEM_ROOT:
                 continue
+            # Collect the changes in the memory of the user. A root is its own owner.
             memory = self._of(anchor.root or anchor.id)
             if intent.is_delete():
                 memory.delete(anchor.id)
@@ -161,6 +162,7 @@ class OperatorMemory(PersistentMemory):
         matches = self._quarantined(id_prefix)
         if len(matches) != 1:
             return {"error": "several begin so"} if matches else None
+        # Decode the row. If it is damaged, show the reason in place of the fields.
         row = matches[0]
         module, name = self._store.kinds.name(row.kind)
         try:

@@ -187,6 +187,7 @@ class Runtime:
         """
         memory = RequestMemory(self.store, None if root is None else UUID(root), self._locks)
         entry = memory.root or self._system_root
+        # jaclang takes the memory and the roots of a walk from an object with these attributes.
         context = ExecutionContext(
             _parent=SimpleNamespace(
                 mem=memory,
@@ -199,6 +200,7 @@ class Runtime:
         )
         token = JacRuntime.push_request_context(context)
         try:
+            # At the end, run the callbacks of `on_end`, which release locks, and drop the memory.
             with as_current(memory), memory.on_end:
                 yield memory
         finally:

@@ -60,6 +60,7 @@ class _EdgeCheck:
             source, _, target = edge
             self._from[source].add(edge)
             self._into[target].add(edge)
+        # Find the calls at the ends of edges, because the node of a call may be missing.
         call_edges = {nodes.store.kinds.number("nodes.edges", name): name for name in CALL_EDGES}
         # `AwaitsAnswer` leads from a branch to a call. All other edges of a call lead from it.
         calls = {

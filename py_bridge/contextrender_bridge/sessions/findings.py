@@ -62,15 +62,17 @@ def repair(store: Store, finding: StoreFinding) -> bool:
     if finding.kind in ("unreadable", "orphan") and finding.node is not None:
         put_aside(store, finding.owner, finding.node, finding.message)
         return True
-    if finding.edge is None:
+    if finding.edge is None:  # For example, a missing node cannot be repaired.
         return False
     _, edge_type, _ = finding.edge
     _, type_name = store.kinds.name(edge_type)
     edge_key = (finding.owner, *finding.edge)
     needs_no_row = finding.kind == "unreadable" and type_name not in WITH_FIELDS
+    # Write the edge again.
     if finding.kind == "missing" or finding.row is not None or needs_no_row:
         store.write(WriteBatch(upsert_edges=[(*edge_key, finding.row)]))
         return True
+    # Delete the edge if it is wrong, or if it leads to or from a missing node.
     is_wrong = finding.kind == "corrupted" and type_name in DERIVED
     is_useless = finding.kind == "dangling" and type_name not in KEPT_IF_DANGLING
     if is_wrong or is_useless:

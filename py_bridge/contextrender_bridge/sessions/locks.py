@@ -82,8 +82,10 @@ class SessionLocks:
         deadline = time.monotonic() + patience
         lock = self._borrow(name)
         try:
+            # Lock out the other threads of this process.
             if not lock.acquire(timeout=patience):
                 raise Busy("another request is writing this session; try again")
+            # Lock out the other processes, in the time that is left.
             try:
                 self._lock_file(name, deadline)
                 try:

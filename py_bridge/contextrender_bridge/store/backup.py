@@ -59,6 +59,7 @@ def restore(source: Path, data: Path, store: Store | None = None) -> dict[str, i
     with start_lock(make_private(data)):
         if (data / FILE).exists():
             raise CommandError(f"there is a store in {data} already: name an empty folder.")
+        # Work on a copy. It becomes the store only after all checks.
         with _partial_file(data) as part:
             _copy_file(file, part)
             counts = _checked_counts(part)

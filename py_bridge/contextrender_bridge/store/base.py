@@ -266,6 +266,7 @@ class Store(ABC):
         rows = self.read(
             f"{nodes_query} UNION ALL {edges_query}", (owner, *id_values, *edge_values)
         )
+        # Separate the rows of nodes from the rows of edges.
         nodes: list[NodeRow] = []
         edges: list[EdgeRow] = []
         for id_or_source, kind, target, data, rev in rows:

@@ -34,6 +34,7 @@ def open_named(name: str, *, new: bool) -> Store:
     CommandError if the name is unknown, the file is missing, or the store has the layout of another
     version.
     """
+    # Import PostgreSQL's driver only if it is needed, because it is optional.
     kind, _, path = name.partition(":")
     if kind in ("postgresql", "postgres"):
         from contextrender_bridge.store.postgres import PostgresStore
@@ -42,6 +43,7 @@ def open_named(name: str, *, new: bool) -> Store:
             return PostgresStore(name, read_settings())
     if kind != "sqlite" or not path:
         raise CommandError(f"{kind!r} is no store: use sqlite:DIR or postgresql://...")
+    # SQLite would create a missing file, so check the folder first.
     folder = Path(path).expanduser()
     if new:
         folder = make_private(folder)

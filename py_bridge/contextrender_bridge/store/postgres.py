@@ -221,6 +221,7 @@ class PostgresStore(Store):
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
             def read(query: str, params: Sequence[Any] = ()) -> list[Any]:
+                """Return the rows of a query."""
                 return list(connection.execute(_with_percents(query), params).fetchall())
 
             yield read

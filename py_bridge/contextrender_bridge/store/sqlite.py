@@ -287,4 +287,5 @@ def _code(failure: sqlite3.Error) -> int:
 
 
 def _count_free_pages(connection: sqlite3.Connection) -> int:
+    """Return the number of pages of the file that are not used."""
     return int(connection.execute("PRAGMA freelist_count").fetchone()[0])

@@ -121,6 +121,7 @@ class SqliteFile:
             )
         if self._is_whole():
             return
+        # Another process may be copying pages into the file, so wait and check again.
         for pause in CHECKPOINT_SECONDS:
             time.sleep(pause)
             if self._is_whole():

@@ -216,9 +216,11 @@ class WriteAheadLog:
         return int.from_bytes(data, sys.byteorder)
 
     def _read_log_header(self) -> tuple[Any, ...]:
+        """Return the salt and the two numbers of the checksum in the log's header."""
         return _unpack(LOG_HEADER, os.pread(self._log.fileno(), LOG_HEADER.size, 0))
 
     def _read_frame_header(self, index: Index, frame: int) -> tuple[Any, ...]:
+        """Return a frame's page number, its salt and the two numbers of its checksum."""
         data = os.pread(self._log.fileno(), FRAME_HEADER.size, index.offset(frame))
         return _unpack(FRAME_HEADER, data)
 
@@ -228,6 +230,7 @@ class WriteAheadLog:
         SQLite writes the header twice. If the two copies differ, SQLite is writing them. A flag
         shows whether SQLite has filled the index.
         """
+        # The start has two copies of the header, and then the number of copied frames.
         start = os.pread(self._index.fileno(), INDEX_START, 0)
         header, copy = start[: INDEX_HEADER.size], start[INDEX_HEADER.size : -4]
         if len(start) < INDEX_START or header != copy:

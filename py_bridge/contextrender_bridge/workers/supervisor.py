@@ -197,6 +197,8 @@ class Supervisor:
         self._next_check = time.monotonic() + CHECK_SECONDS
         for worker in self._workers:
             number = worker.number
+            # Compare the worker's counter with the last check. A worker that does not serve yet has
+            # no heartbeats.
             beats, previous_beats = worker.beats[number], self._beats[number]
             self._beats[number] = beats
             if beats != previous_beats or number not in self._serving:

@@ -172,5 +172,6 @@ class Accounts(Callers):
 
 
 def _check_password(password: str) -> None:
+    """Raise CommandError if a password is too short or too long."""
     if not 8 <= len(password.encode()) <= PASSWORD_BYTES:
         raise CommandError(f"a password has 8 to {PASSWORD_BYTES} bytes.")

@@ -260,6 +260,7 @@ def _matches_across(rule: Rule, before: str, value: str, after: str) -> bool:
 
 
 def _to_bytes(text: str) -> bytes:
+    """Return a text as UTF-8 for RE2, with lone surrogates as they are."""
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -294,6 +295,7 @@ def _compile(name: str, pattern: str) -> Rule:
         re2: Any = importlib.import_module("re2")
     except ImportError:
         raise CommandError(f"redact needs {how_to_install('redact')}.") from None
+    # Compile the pattern without RE2's own log of errors.
     options = re2.Options()
     options.log_errors = False
     try:
@@ -301,6 +303,7 @@ def _compile(name: str, pattern: str) -> Rule:
     except re2.error as error:
         reason = error.args[0].decode() if error.args else ""
         raise CommandError(f"redact: the rule {name!r} is not an RE2 pattern: {reason}.") from None
+    # Such a rule would put its mark between all characters.
     if compiled.search(b"") is not None:
         raise CommandError(f"redact: the rule {name!r} matches an empty text, and so everything.")
     groups = compiled.groupindex
@@ -309,6 +312,7 @@ def _compile(name: str, pattern: str) -> Rule:
         """Return a reference, such as `\\1`, to each group whose name begins with `side`."""
         return "".join(f"\\{groups[group]}" for group in groups if group.startswith(side))
 
+    # The text of the groups `before...` and `after...` stays around the mark.
     mark = MARK.format(name)
     replacement = references(b"before") + mark + references(b"after")
     return Rule(compiled, mark, replacement.encode())

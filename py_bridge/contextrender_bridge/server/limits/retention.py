@@ -107,6 +107,7 @@ class Retention:
         count = len(sessions)
         size = 0 if max_bytes == math.inf else stored_bytes(store, owner)
         for session in sessions:
+            # Find the limit that the session exceeds.
             if session.updated_at < now - max_days * DAY:
                 reason = "age"
             elif count > max_count:

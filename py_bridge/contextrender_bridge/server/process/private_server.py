@@ -55,6 +55,7 @@ def _start(data: Path) -> tuple[uvicorn.Server, socket, dict[str, str]]:
 
         app = build_app(data)
         warm_up()
+    # Listen on any free port, only for this machine.
     settings = current_settings()
     protocol = guarded_protocol(settings.max_connections, settings.header_timeout)
     listener = listen("127.0.0.1", 0)

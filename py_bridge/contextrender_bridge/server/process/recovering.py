@@ -121,9 +121,11 @@ def _unready_app(reason: Callable[[], str]) -> Starlette:
     """Return an app that answers health checks of the process, and 503 to all other requests."""
 
     async def alive(_: Request) -> Any:
+        """Answer that the process runs."""
         return json_response(b'{"status":"ok"}')
 
     async def unready(_: Request, __: Exception) -> Any:
+        """Raise the error 503 with the reason, for every path without a route."""
         raise NotReady(reason())
 
     routes = [Route(path, alive, methods=["GET"]) for path in ("/healthz", "/healthz/live")]

@@ -56,6 +56,7 @@ def run(args: argparse.Namespace) -> int:
     for name, text in (("log_format", args.log_format), ("log_level", args.log_level)):
         if text is not None:
             set_option(name, text)
+    # The option for the number of workers is a text, so check it like the setting.
     workers = (
         parse_setting(as_count, args.workers, "--workers")
         if args.workers

@@ -74,12 +74,14 @@ def record_fields(record: logging.LogRecord) -> dict[str, Any]:
         "at": f"{record.filename}:{record.lineno}",
         "message": record.getMessage() if has_safe_message else "(message withheld)",
     }
+    # Describe an exception, and add what is known of the current request.
     if record.exc_info and record.exc_info[1]:
         line["failure"] = describe(record.exc_info[1])
     if (request := REQUEST.get()) is not None:
         line["request"] = request.id
         if request.user:
             line["user"] = request.user
+    # The line of an answered request has further fields.
     fields = {name: getattr(record, name) for name in REQUEST_FIELDS if hasattr(record, name)}
     return line | fields
 

@@ -121,6 +121,7 @@ class Metrics:
         self._store_collectors = [StoredBytes(store, data), StoredCalls(store)]
         for collector in self._store_collectors:
             self._registry.register(collector)
+        # The other parts of the service increment these counters.
         counter = partial(Counter, registry=self._registry)
         self.deletions = counter(
             "contextrender_deleted_sessions", "Sessions that retention deleted", ["reason"]

@@ -61,9 +61,10 @@ class RequestMetrics:
 
             The status in the metrics is 500 if `app` fails before its reply.
             """
-            if scope["type"] != "http":
+            if scope["type"] != "http":  # For example, the events of startup and shutdown.
                 await app(scope, receive, send)
                 return
+            # Set the current request, so that later code can add its user and policy.
             route, request = self._route_of(scope["path"]), RequestInfo(_id_of(scope))
             REQUEST.set(request)
             status, started = 500, time.perf_counter()
@@ -76,11 +77,13 @@ class RequestMetrics:
                     MutableHeaders(scope=message).setdefault(REQUEST_ID, request.id)
                 await send(message)
 
+            # Pass the request on, in a span.
             self._in_flight.inc()
             try:
                 with span(f"{scope['method']} {route}", scope["headers"]):
                     await app(scope, receive, send_with_id)
             finally:
+                # Count and log the request, also after a failure.
                 self._in_flight.dec()
                 seconds = time.perf_counter() - started
                 self._calls.labels(route, request.policy, str(status)).inc()
