@@ -77,7 +77,8 @@ class ResultDecisions:
         """
         view = self.rendered.view
         results = view.history.results
-        # The policy could not select the result.
+        # Reasons that do not depend on the order of selection: no policy may show a result without
+        # a call, its turn was dropped, or a part of it is shown after a host.
         if results.call_event[result] == NO_CALL:
             return ResultDecision("omitted", None, "no call asked for it")
         if not view.eligible[result] and results.turn[result] in self._dropped_turns:
@@ -90,7 +91,8 @@ class ResultDecisions:
         if policy_reason:
             rank_note = self.rebuild.rank_note(result) if self.rebuild else ""
             return ResultDecision("omitted", None, policy_reason + rank_note, free_tokens[-1])
-        # The policy selects by score while results fit: find when this result stopped fitting.
+        # The policy selected other results until this one did not fit. Find when that was:
+        # `free_tokens[n]` is the number of tokens that were free after n selected results.
         cost = int(view.costs[result])
         last_count = len(free_tokens) - 1
         if cost <= free_tokens[last_count]:  # it fits even after all selected results

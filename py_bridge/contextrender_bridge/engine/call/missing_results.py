@@ -71,12 +71,13 @@ def missing_results(
         for result, values in values_used(history, answer).items()
         if result not in complete_results
     }
-    # Those of the values that are not in any other text of the prompt. Only read it if needed.
+    # The used values that are nowhere in the prompt. Read the prompt only if there are used values.
     used_values: set[str] = set().union(*values_by_result.values())
     invisible_values = without_visible(used_values, prompt()) if used_values else set()
     result_counts = history.reuse.result_counts(invisible_values)
     repeated_results = set(history.results_called_again.get(answer, ())).difference(complete)
 
+    # A result is missing because of its repeated call, or because of such a value.
     missing_list: list[MissingResult] = []
     for result in sorted(repeated_results | values_by_result.keys()):
         missing_values = values_by_result.get(result, set()) & invisible_values

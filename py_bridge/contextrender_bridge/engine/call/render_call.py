@@ -175,7 +175,7 @@ def render_call(
       known. A cache-aware policy continues the prompt of the last answered call. If there are later
       answered calls, `select_answered` is true, and their selections are computed first.
     """
-    # The object computes the relevance when the policy needs it, and has the new vectors then.
+    # `relevance` is a callable: it embeds texts only if the policy calls it.
     relevance = Relevance(history, embedder, text_of, parameters.query_task_share)
     view = policy_input(
         history,

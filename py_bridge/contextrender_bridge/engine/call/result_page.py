@@ -89,7 +89,7 @@ def _column(rendered: RenderedCall, name: str) -> Sequence[Any] | None:
     if name == "score" and rendered.selection.rebuilt:
         rebuild = LastRebuild(rendered)
         return [rebuild.score(result) or 0.0 for result in range(len(results))]
-    # Other policies have scores, unless all results fit.
+    # Other scores are in the selection, unless the policy selected all results without scores.
     if name in ("relevance", "usefulness", "score"):
         values = getattr(scores, name) if scores else None
         return None if values is None else list(values)

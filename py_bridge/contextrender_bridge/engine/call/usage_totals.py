@@ -232,8 +232,9 @@ def usage_sums(
     full_capped = min(record.full, window or record.full)
     prompt_correction = usage.prompt - record.prompt
     full_correction = full_usage.prompt - full_capped
-    # The provider also counts the tools' schemas. They are at the beginning of a prompt, so they
-    # are cached: a count of cached tokens needs the same correction, but must not become negative.
+    # The provider also counts the tools' schemas, and we do not. They are at the beginning of each
+    # prompt, so they are cached. So our counts of cached tokens need the same corrections as those
+    # of all tokens, but must not become negative.
     cached_correction = full_cached_correction = 0
     if previous.at:  # the first call has no cached tokens
         full_cached = min(previous.full, full_capped)

@@ -85,10 +85,11 @@ def match_branch(
 ) -> BranchMatch:
     """Return the recorded branch that shares the most first messages with a caller's transcript.
 
-    The caller sends the messages from position `offset` on. `digests` has the transcript's digest
-    after each of these messages, and `prefix` is its digest before the first one. `head` is the
-    branch that was used last. `history_of` reads a branch's history. If no branch has the messages
-    before `offset`, raise HistoryDiverged with the number of recorded messages.
+    The caller sends only the transcript's messages from position `offset` on. `digests` has the
+    digest of the transcript up to each of these messages. `prefix` is the digest of the messages
+    before `offset`. `head` is the branch that was used last. `history_of` reads a branch's history.
+    If no branch has the messages before `offset`, raise HistoryDiverged with the number of recorded
+    messages.
     """
     branch, matched = ROOT, 0
     if offset:
@@ -147,6 +148,7 @@ def is_same_conversation(
     It is if both have a call with the same random id. `history` is the recorded conversation. The
     caller's history begins with the same `matched` messages, and goes on with `messages`.
     """
+    # Compare the ids of all recorded calls: those in shared messages, and those in later ones.
     later_ids = {str(message.get("tool_call_id")) for message in messages}
     results, first_time = history.results, next(iter(history.times), 0.0)
     for number, id in enumerate(results.call_id):

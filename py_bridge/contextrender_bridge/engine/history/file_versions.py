@@ -200,6 +200,7 @@ def replaced_ranges(text: str, edits: list[FileEdit], *, is_file: bool) -> list[
     """
     removed: set[str] = set()  # lines that an edit removed and that no later edit added again
     current_lines: frozenset[str] | None = None  # the file's lines, once an edit wrote all of it
+    # Apply the edits one after the other.
     for edit in edits:
         if edit.is_whole and is_file:  # all earlier lines are replaced, unless `added` has them
             current_lines, removed = edit.added, set()
@@ -329,7 +330,11 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _patch_edits(call: Call, path: str, patch: str) -> Iterator[FileEdit]:
-    """Yield the edit of each file in a patch. Lines before the first file's name are of `path`."""
+    """Yield one edit for each file in a patch.
+
+    A line with a file's name says which file the next lines change. Lines before the first such
+    line change the file `path`.
+    """
     # Collect the removed and added lines by the file's path. `path` is the current file.
     removed: defaultdict[str, set[str]] = defaultdict(set)
     added: defaultdict[str, set[str]] = defaultdict(set)

@@ -258,7 +258,8 @@ class History:
         """
         head = events[0]  # the message's text or result; its calls follow
         position = len(self.roles)
-        self._count_role(head.role, position)  # if it is an answer, `assistants` counts it now
+        # From here on, `assistants` and `turn` also count this message, if it is an answer.
+        self._count_role(head.role, position)
         # User and system messages belong to the next turn, an answer to its own turn.
         turn = self.turn if head.role in ("user", "system") else self.assistants
         self.roles.append(head.role)

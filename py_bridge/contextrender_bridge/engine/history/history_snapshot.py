@@ -129,7 +129,8 @@ class RememberingTracking(Tracking):
         token_count = int(self._token_counts.values[messages - 1]) if messages else 0
         event_count = int(self._event_counts.values[messages - 1]) if messages else 0
 
-        # Results and segments: arrays of offsets have one more entry, the end of the last one.
+        # Results and segments. Arrays of offsets (`first_segment`, `segment_ids_at`) have one more
+        # entry, the end of the last result or segment.
         for field in _BY_RESULT:
             setattr(earlier, field, getattr(self, field).first(result_count))
         for field in _BY_SEGMENT:

@@ -159,7 +159,8 @@ class WordIndex:
         pair_word, pair_result = hit_word[first_hit], hit_result[first_hit]
         frequency = np.diff(np.append(first_hit, len(hit_segment)))
 
-        # The formulas of BM25, with its usual names.
+        # The formulas of BM25, with its usual names. Each pair adds `gain` to its result's score,
+        # and each hit adds the word's idf to its segment's overlap.
         results_with_word = np.bincount(pair_word, minlength=word_count)
         idf = np.log(1 + (result_count - results_with_word + 0.5) / (results_with_word + 0.5))
         mean_length = max(1.0, float(lengths.mean()))

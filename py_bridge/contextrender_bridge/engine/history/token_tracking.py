@@ -239,7 +239,8 @@ class Tracking:
         self.word_index.add(segments)
         segment_count = len(self.segment_end.values) + len(segments)  # of all results so far
 
-        # The tokens of each segment, as numbers in one array, and where each segment's end in it.
+        # The numbers of the segments' tokens go into one array. `id_ends` has the index in it at
+        # which the numbers of each segment end.
         tokens_by_segment = (
             [tokens] if len(segments) == 1 else tokens_by_part(segments, tokens_by_run)
         )
@@ -247,6 +248,7 @@ class Tracking:
         ids_before = len(self.segment_ids.values)
         id_ends = list(accumulate(map(len, tokens_by_segment), initial=ids_before))
 
+        # Add one entry for the result, and one for each segment.
         GrowableArray.extend_all(
             (self.owned_counts, (owned_count,)),
             (self.use_counts, (0,)),

@@ -165,6 +165,7 @@ def _load() -> Any:
         wordllama = importlib.import_module("wordllama")
     finally:
         root.removeHandler(silence)
+    # The wheel has the weights beside its code.
     folder = Path(spec.origin).parent
     model = wordllama.WordLlama.load(cache_dir=folder, dim=DIMENSION, disable_download=True)
     model.tokenizer.no_padding()

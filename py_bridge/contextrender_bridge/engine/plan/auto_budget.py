@@ -87,7 +87,8 @@ def unseen_tokens(
     is_complete = _complete_events(context, previous)  # for each event before the call
     is_unseen = np.zeros(tracking.token_count, np.bool_)  # for each tracked token
     is_unseen[tokens] = True
-    # Each pair of an event and a token says that the event contains the token.
+    # Every occurrence of a token is a pair: the event that contains it, and the token. A token is
+    # seen if one of its events before the call was shown complete.
     events, event_tokens = tracking.occurrences(is_unseen)
     is_before_call = events < len(is_complete)
     events, event_tokens = events[is_before_call], event_tokens[is_before_call]

@@ -65,7 +65,11 @@ def min_budget_for_users(context: CallContext) -> float:
 
 
 def _select_less_text(context: CallContext) -> TextSelection:
-    """Return a text selection of about `TARGET` of the budget."""
+    """Return a text selection whose size is about the share `TARGET` of the budget.
+
+    Drop texts of the assistant first. If that is not enough, cut texts of the user, and at last cut
+    all texts.
+    """
     budget, sizes = context.view.budget, context.text_tokens.copy()
     are_users = _are_users(context)
     total = int(sizes.sum())

@@ -82,6 +82,7 @@ def show_in_part(
         later_results = results[index + 1 :]
         reserved_tokens = sum(min(builder.costs[r], MIN_SHOWN) for r in later_results)
         available_tokens = builder.remaining_tokens - reserved_tokens
+        # `add_excerpt` expects the size together with the call.
         size = min(share, max_excerpt_tokens, available_tokens)
         tokens_before = builder.used_tokens
         excerpts.add_excerpt(result, size + builder.call_tokens[result])
@@ -187,10 +188,10 @@ def select_results(
     """Select the newest results, then the pinned ones, then other results, and return the builder.
 
     The other results are selected complete, in the order of their scores, and then as excerpts.
-    Without `share`, all results together may use all free tokens. With `share`, the newest results
-    may use the tokens they need, and all others this share of the free tokens. `complete_share` of
-    these tokens is for complete results, the rest for excerpts. Excerpts of the newest results have
-    at most `max_excerpt` tokens.
+    Without `share`, all results together may use all free tokens. With `share`, all but the newest
+    results may use this share of the free tokens. `complete_share` of these tokens is for complete
+    results, the rest for excerpts. The newest results are limited by the parameter `newest_share`,
+    and their excerpts have at most `max_excerpt` tokens each.
     """
     free, tokens_before = max(0, builder.free_tokens), builder.used_tokens
     newest_share = builder.context.view.parameters.newest_share
@@ -206,5 +207,5 @@ def select_results(
         limit = min(free, newest_tokens + share * free)
     builder.select_in_order(scores.best_first, complete_limit)
     ExcerptBuilder(builder, scores).fill_up(limit)
-    builder.select_in_order(scores.best_first, limit)  # what the excerpts do not use
+    builder.select_in_order(scores.best_first, limit)  # use what the excerpts left unused
     return builder

@@ -62,6 +62,7 @@ def first_line_of(context: CallContext, result: int, limit: int) -> Substitute |
     text = view.text_of(position)
     start = len(text) - len(text.lstrip())
     first_line = text[start:].partition("\n")[0]
+    # Try with the mark, and then without it.
     for has_mark in (True, False):
         # The mark has the number of omitted tokens, which is only known when the line is cut. Until
         # then, reserve the tokens of a mark with the largest number.

@@ -68,6 +68,7 @@ def rebuild_partially(
     rebuild, and if it shows the newest and pinned results as completely. All results but the newest
     may use `share` of the free tokens. If the results up to a cut use more, the cut is not tried.
     """
+    # Try the latest cuts first, because they keep most of the cached prompt.
     worth_of_results = worth_of(context)
     min_worth = (1 - MAX_LOSS) * _total_worth(full_rebuild, worth_of_results)
     cuts = _cuts(context, previous, share * max(0, full_rebuild.free_tokens))

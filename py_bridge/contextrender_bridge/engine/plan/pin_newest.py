@@ -21,8 +21,9 @@ def with_required_results(
     view = context.view
     builder = SelectionBuilder(context, selection.text)
     leaves_too_little = builder.free_tokens < NEWEST_SHARE * view.budget
-    if leaves_too_little:  # for the newest results: select less text
+    if leaves_too_little:  # the text leaves too little for the newest results: select less text
         builder = SelectionBuilder(context, select_text(context))
+    # Select the required results first.
     newest_limit = view.parameters.newest_share * max(0, builder.free_tokens)
     scores = scores_of(context)
     if force_newest:

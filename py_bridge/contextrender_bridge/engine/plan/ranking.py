@@ -82,7 +82,7 @@ def select_greedily(
         selected.append(best)
         selected_tokens += int(tokens[best])
         is_available[best] = False
-        is_available &= tokens <= free - selected_tokens
+        is_available &= tokens <= free - selected_tokens  # the other results that still fit
         # The scores of the other results fall, if they resemble the selected one. A result that is
         # not available any more keeps its last score.
         if redundancy_penalty and is_available.any():

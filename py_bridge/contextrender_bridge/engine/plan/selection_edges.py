@@ -39,12 +39,14 @@ def edges_of(changes: Changes, history: History, event_text: EventText) -> list[
     for event, excerpt in changes.next_excerpts.items():
         pieces = pieces_of(excerpt.text, event_text(event), excerpt.ranges)
         next_fields[event] = {"next_pieces": pieces, "next_tokens": excerpt.tokens}
+    # Complete and dropped events need no other fields.
     edges = [
         ShownEvent(COMPLETE, event, next_fields.get(event, {}))
         for event in sorted(changes.complete)
     ]
     edges += [ShownEvent(DROPPED, event) for event in sorted(changes.dropped)]
 
+    # Excerpts store their text as pieces.
     for event, excerpt in changes.excerpts.items():
         pieces = pieces_of(excerpt.text, event_text(event), excerpt.ranges)
         fields = {"pieces": pieces, "tokens": excerpt.tokens, "kind": excerpt.kind}

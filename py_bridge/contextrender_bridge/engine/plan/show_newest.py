@@ -32,6 +32,7 @@ def show_newest(context: CallContext, selection: Selection) -> Selection:
     if not in_part:
         return selection
     in_part.sort(key=lambda result: (context.sizes[result], result))
+    # Results of the turn that are complete already use a part of the limit.
     complete_tokens = sum(int(context.sizes[r]) for r in context.newest if r in selection.complete)
     limit = min(NEWEST_TOKENS - complete_tokens, _free_tokens(context, selection))
 

@@ -36,6 +36,7 @@ def cut_call(name: str, arguments: str, limit: int, counter: TokenCounter) -> Su
             lambda size: json_text(_cut_texts(value, size)),
             # one argument, with the original JSON as a cut text
             lambda size: json_text({ALL_ARGUMENTS: _cut_middle(arguments, size)}),
+            # no arguments, as the last resort
             lambda size: "{}",
         ]
     else:

@@ -10,7 +10,7 @@ from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 
 
 def visible_tokens(builder: SelectionBuilder) -> NDArray[np.bool_]:
-    """Return, for each tracked token, whether it is anywhere in the selection so far."""
+    """Return, for each tracked token, whether the prompt shows it with what is selected so far."""
     context, tracking = builder.context, builder.context.tracking
     results = context.view.history.results
 

@@ -31,6 +31,7 @@ def contextrender(view: PolicyInput) -> Selection:
     exceeds the budget (oversized) is selected as a substitute. The returned selection has only the
     size limits of substitutes, because their texts are written later.
     """
+    # Rank by relevance, and embed texts for it, only if relevance or redundancy counts at all.
     parameters = view.parameters
     uses_vectors = parameters.weight_relevance or parameters.redundancy_penalty
     relevance = view.relevance if uses_vectors else np.zeros(len(view.costs))

@@ -80,10 +80,10 @@ class BranchReplay:
         self.full_history.replay_tracking = self._tracking = RememberingTracking()
         self._rows: list[list[Fields]] = []  # the stored fields of each message's events
         self._stored_uses: StoredUses | None = None  # the uses of results that the store has
-        self._result_numbers: dict[int, int] = {}  # by the result's event
-        self.answer_positions: list[int] = []  # of the assistant messages
+        self._result_numbers: dict[int, int] = {}  # each result's number, by its event number
+        self.answer_positions: list[int] = []  # the positions of the assistant messages
 
-        # The recorded calls, by the number of messages that the call had.
+        # Records, missing results and ids of the recorded calls, by the call's number of messages.
         self.calls: dict[int, CallRecord] = {}
         self.missing_results: dict[int, tuple[MissingResult, ...]] = {}
         self.ids: dict[int, UUID] = {}
@@ -92,7 +92,7 @@ class BranchReplay:
         self.chain = SelectionChain()  # the selection of each recorded call
         self.call_positions: dict[UUID, CallPosition] = {}
         self._changes: dict[int, list[DisplayChange]] | None = None
-        """By a result's event: how calls changed the display of the result.
+        """The changes of how calls displayed each result, by the result's event number.
 
         It is None if calls were added since it was computed.
         """
@@ -422,7 +422,7 @@ class BranchReplay:
             return self.render_after(None, history, settings, compact)
         selection = previous or self._last_selection.get(settings)
         if selection is not None:
-            answer = selection.messages  # the position of the message after the prompt's messages
+            answer = selection.messages  # the message after the call's messages
             is_answered = answer < len(history) and self.full_history.roles[answer] == "assistant"
             if not is_answered:
                 selection = None

@@ -211,7 +211,7 @@ def _values(group: Sequence[BilledSession], measure: str) -> NDArray[np.float64]
 def _ratio(
     measure: str, rendered: NDArray[np.float64], holdout: NDArray[np.float64], *, has_enough: bool
 ) -> Ratio:
-    """Return the ratio of the groups' means with its confidence interval, by a bootstrap.
+    """Return the ratio of the groups' means with a confidence interval, which a bootstrap finds.
 
     `rendered` and `holdout` have the measure of each session. `has_enough` says whether both groups
     have enough sessions.

@@ -74,7 +74,10 @@ def positions_in_window(
 def outline(
     branch: BranchReplay, rendered: RenderedCall, positions: Sequence[int]
 ) -> list[MessageLine]:
-    """Return the messages at these positions, as the rendered prompt shows them."""
+    """Return a line for each message at these positions, as the rendered prompt shows it.
+
+    If the prompt omits a message, its line has the beginning of the recorded text.
+    """
     history = rendered.view.history
     items = {item.message: item for item in rendered.items}
     # The position of each call's result, by the call's event.

@@ -81,6 +81,7 @@ class RecallTrace:
             turn = self._turn_of_call.get(str(message.get("tool_call_id")), self._turn)
             source = _Source(self._result_count, self._position, turn)
             self._result_count += 1
+        # A token that appeared before keeps its first source.
         for token in tokens:
             self._sources.setdefault(token, source)
         self._position += 1

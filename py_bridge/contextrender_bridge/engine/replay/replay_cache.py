@@ -60,6 +60,7 @@ class CachedReplay(BranchReplay):
         A call that is recomputed alone has no usage, because the tokens that it reads from the
         cache depend on the prompt of the call before.
         """
+        # A policy that tracks tokens needs the uses of results by earlier calls.
         settings = by_turn.at(turn)
         depends_on_earlier_calls = policy_named(settings.policy).tracks_tokens
         if self.record_at(turn) is not None or depends_on_earlier_calls:

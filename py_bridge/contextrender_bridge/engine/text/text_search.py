@@ -55,8 +55,8 @@ class TextQuery:
         self._pattern = re.compile(re.escape(text), re.IGNORECASE)
 
     def find_in(self, text: str) -> TextMatch | None:
-        """Return the first match in a text, or None if there is none."""
-        if not self._lower:
+        """Return the first match in a text and the number of matches, or None if there is none."""
+        if not self._lower:  # an empty query
             return TextMatch(0, 0, "", "", after=text[: 2 * CONTEXT_CHARACTERS])
         lower = text.lower()
         if self._lower not in lower:  # this is much faster than the pattern

@@ -73,6 +73,7 @@ def check_messages(messages: Sequence[object], start: int) -> None:
 
 def split(message: Json, position: int, counter: TokenCounter) -> list[TranscriptEvent]:
     """Return the events of a checked message: first its text or result, then its tool calls."""
+    # The message without its calls.
     role = _ROLES[message["role"]]
     text, shell = _take_text_out(message, "content")
     tokens = counter.message({**message, "tool_calls": None})
