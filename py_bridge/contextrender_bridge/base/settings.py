@@ -311,7 +311,8 @@ def list_settings(faults: list[str] | None = None) -> list[SettingValue]:
         file_values = _file_values(path)
     except CommandError as error:
         add_fault(error)
-    # Parse the text that sets each setting. Without one, the value is the default.
+    # Parse the text that sets each setting. Without one, the value is the default. A row's metadata
+    # has the parser `read`, a further variable `also`, and a description.
     settings = []
     for row in fields(Settings):
         value, source = getattr(defaults, row.name), "default"

@@ -134,8 +134,8 @@ def _counts_of(model: str, fields: Fields) -> Usage | None:
 
     The names of `fields` are in lower case, without `_` and `-` (`_with_plain_names`).
     """
-    # Find the count of the output and of the prompt. Formats with an input count beside the cached
-    # tokens are read separately.
+    # Find the count of the output and of the prompt. In some formats, the input count excludes
+    # cached tokens. They are read separately. Codex's input includes them.
     output = (_first_count(fields, _OUTPUT) or 0) + (_first_count(fields, _THOUGHTS) or 0)
     prompt, total = _first_count(fields, _PROMPT), _first_count(fields, _TOTAL)
     if prompt is None:

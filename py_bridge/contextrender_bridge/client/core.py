@@ -245,6 +245,7 @@ class Core(Connection):
         another conversation's. Unless the history is cached under this name, ask the service
         (`_find_session`), and return a key with the name that the service accepted.
         """
+        # Find the history in the cache, and read the items that it does not have.
         items = body.get(reader.key)
         items = items if isinstance(items, list) else []
         cached = self._histories.find(key, items)
@@ -261,6 +262,7 @@ class Core(Connection):
         # If no message was reused, the whole history was read again and may differ from the cached
         # one. Then the snapshot must not rely on the cache.
         continued = cached if transcript.reused_count else None
+        # Only these items are certain to be read alike when the next request adds items.
         stable_items = items[: transcript.stable_count]
         snapshot = self._histories.snapshot(key, transcript.messages, stable_items, continued)
         return key, transcript, snapshot

@@ -83,6 +83,7 @@ def ask_for_text(data: Path, event: Mapping[str, Any], tokens: int) -> dict[str,
         "only_results": True,
         "model": str(event.get("model") or ""),
     }
+    # Ask the service of the data folder, whatever the agent's environment names.
     try:
         credentials = stored_credentials(data)
         response = httpx.post(
@@ -99,7 +100,7 @@ def ask_for_text(data: Path, event: Mapping[str, Any], tokens: int) -> dict[str,
         raise Unreachable("The service is not running; it is started for the next time.") from None
     if response.status_code != 200:
         raise Unreachable(f"The service refused the request (status {response.status_code}).")
-    # Check the text, because Codex would add it without a limit.
+    # Check the text before Codex adds it. Its length limits a wrong count of tokens.
     reply: dict[str, Any] = response.json()
     if not reply["text"].strip():
         raise ValueError("the service sent no text")

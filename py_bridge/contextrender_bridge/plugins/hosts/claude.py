@@ -58,6 +58,7 @@ class ClaudeHost(Host):
             "register.js": shipped_file("claude", "hooks", "register.js"),
             "hooks.json": json.dumps({"modules": ["./register.js"]}) + "\n",
         }
+        # The files of the marketplace, by path.
         texts = {
             ".claude-plugin/marketplace.json": json.dumps(listing, indent=2) + "\n",
             f"{NAME}/.claude-plugin/plugin.json": json.dumps(manifest, indent=2) + "\n",
