@@ -134,7 +134,7 @@ class MessagesTranscript(Transcript):
                 if item is None:
                     continue
             if omits_provider_result:
-                # The item may cite an omitted result, which the API would refuse.
+                # The item may cite an omitted result.
                 item = _without_citations(item)
             shown_items.append((index, item))
         if len(shown_items) < len(self._items):

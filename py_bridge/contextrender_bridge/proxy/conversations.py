@@ -36,9 +36,9 @@ class Size:
         """Return whether the history `messages` is certain to fit the budget, without the service.
 
         The first messages have `tokens` tokens, as the service counted. Of the messages after them,
-        each byte counts as one token. `recorded_count` returns how many of the first messages are
-        known to be recorded. If that is less than the counted ones, the history may have changed,
-        so return False.
+        each byte counts as one token, because no token is shorter, and media are estimated.
+        `recorded_count` returns how many of the first messages are known to be recorded. If these
+        are fewer than the counted ones, the history may have changed, so return False.
         """
         # Without a number as budget, use the last budget, for example the automatic one.
         limit = budget if isinstance(budget, int) else self.budget
