@@ -71,9 +71,9 @@ class ResultDecisions:
         return ResultDecision("complete", order, policy_reason or "selected")
 
     def _omitted(self, result: int, policy_reason: str | None) -> ResultDecision:
-        """Return the decision on a result that is not shown at its own position.
+        """Return the decision on a result that the prompt does not show at its own position.
 
-        It is "omitted", or an "excerpt" if a part of it is shown again after a later result.
+        The display is "omitted", or "excerpt" if a part of the result is shown after a later one.
         """
         view = self.rendered.view
         results = view.history.results

@@ -23,6 +23,7 @@ class GrowableArray:
         self.values = self._array[:0]
 
     def __len__(self) -> int:
+        """Return the number of numbers, without the free memory behind them."""
         return len(self.values)
 
     @property

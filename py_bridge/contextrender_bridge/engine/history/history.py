@@ -76,6 +76,7 @@ class ResultArrays:
     call_id: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
+        """Return the number of results."""
         return len(self.message)
 
 
@@ -130,6 +131,7 @@ class History:
         """The policies and selections of the last calls, by the calls' number of messages."""
 
     def __len__(self) -> int:
+        """Return the number of messages."""
         return len(self.roles)
 
     @property

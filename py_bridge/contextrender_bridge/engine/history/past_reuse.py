@@ -27,9 +27,9 @@ class RememberingReuse(ReuseIndex):
     def __init__(self) -> None:
         """Start without values and uses."""
         super().__init__()
-        # The values of all results in order, and the index at which those of each result end.
+        # The values of all results in order, and the index at which the values of each result end.
         self._result_values, self._result_ends = GrowableArray(np.int32), GrowableArray()
-        # The matches of all uses in order, and the index at which those of each use end.
+        # The matches of all uses in order, and the index at which the matches of each use end.
         self._matched_values = GrowableArray(np.int32)
         self._matched_results = GrowableArray(np.int32)
         self._use_ends = GrowableArray()
@@ -100,6 +100,7 @@ class EarlierReuse(ReuseIndex):
         self._cached_scores: list[float] | None = None
 
     def __len__(self) -> int:
+        """Return the number of results."""
         return self._results
 
     def scores(self) -> list[float]:
@@ -129,7 +130,7 @@ class EarlierReuse(ReuseIndex):
         # One term m/n for each pair.
         match_counts = np.bincount(values, pair_counts, value_count)
         terms = (match_counts[values] / self._result_counts[values]).tolist()
-        # Add up the terms of each result, which follow each other.
+        # Add up the terms of each result. They follow each other, because the pairs are sorted.
         used_results, starts = np.unique(results, return_index=True)
         ends = [*starts[1:].tolist(), len(terms)]
         for result, start, end in zip(used_results.tolist(), starts.tolist(), ends, strict=True):

@@ -16,7 +16,7 @@ from contextrender_bridge.engine.text.values import extract_values
 
 @dataclass(slots=True, frozen=True)
 class Use:
-    """A use of a result by a later operation, which repeats `values` of the result.
+    """A use of a result: a later operation repeats `values` of the result.
 
     `result` is the result's number. `operation` is the event number of the text or call.
     """
@@ -48,6 +48,7 @@ class ReuseIndex:
         self._stale: set[int] = set()  # the results whose score is out of date
 
     def __len__(self) -> int:
+        """Return the number of results."""
         return len(self._scores)
 
     @property

@@ -121,7 +121,7 @@ class WordIndex:
         )
 
     def first(self, results: int, segments: int) -> "WordIndex":
-        """Return an index of the first `results` results, which have `segments` segments together.
+        """Return an index of the first `results` results, with `segments` segments in total.
 
         Do not add to the returned index, because it shares the postings of this one. The postings
         also have later segments, but `match` leaves them out.

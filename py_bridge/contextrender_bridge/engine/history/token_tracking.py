@@ -78,12 +78,12 @@ class Tracking:
         self.segment_end = GrowableArray(np.int32)  # in its result's text, in characters
         self.segment_tokens = GrowableArray(np.int32)  # its size
         self.segment_ids = GrowableArray(np.int32)  # the tracked tokens of all segments, in order
-        self.segment_ids_at = GrowableArray()  # the index of its first one; one more is the end
+        self.segment_ids_at = GrowableArray()  # where its tokens begin; and the last end
         self.segment_ids_at.append(0)
 
         # Each event, by its number:
         self._event_ids = GrowableArray(np.int32)  # the tracked tokens of all events, in order
-        self._event_ids_at = GrowableArray()  # the index of its first one; one more is the end
+        self._event_ids_at = GrowableArray()  # where its tokens begin; and the last end
         self._event_ids_at.append(0)
 
         # Words and calls:
@@ -299,7 +299,7 @@ class Tracking:
             # One entry for each new token:
             (self._owners, [result] * len(new_tokens)),
             (self.is_used, [False] * len(new_tokens)),
-            # All tokens of the event, and the index at which those of the next event will begin:
+            # All tokens of the event, and the index at which the next event's tokens will begin:
             (self._event_ids, ids),
             (self._event_ids_at, (len(self._event_ids.values) + len(ids),)),
         )

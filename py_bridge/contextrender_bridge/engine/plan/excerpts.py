@@ -271,7 +271,7 @@ class ExcerptBuilder:
                 heapq.heappush(heap, (-gain, segment))
 
     def _present_gain(self, segment: int) -> float:
-        """Return the present gain of a segment, as `_gains` does for many segments."""
+        """Return the present gain of one segment, by the formula of `_gains`, but faster."""
         new_weight, used_count = 0.0, 0
         is_visible, is_used, weight = self._is_visible, self._is_used, self._weight
         for token in self._ids[self._ids_at[segment] : self._ids_at[segment + 1]]:

@@ -115,7 +115,7 @@ def worth_of(context: CallContext) -> Floats:
 def turns_since_use(context: CallContext) -> Ints:
     """Return the number of turns since each result was last used, at least 1.
 
-    For a result that was never used, these are the turns since its own turn.
+    If a result was never used, return the number of turns since the result's own turn.
     """
     turns: Ints = np.maximum(context.turn - context.tracking.last_use_turns.values, 1)
     return turns

@@ -55,7 +55,7 @@ The text is not included, because the history has the same text.
 
 
 class CallPosition(NamedTuple):
-    """The position of a call in its branch: the number of events before it, and its turn."""
+    """The position of a call in its branch: the number of events before the call, and its turn."""
 
     events: int
     turn: int
