@@ -67,9 +67,10 @@ def edge_name(kind: type) -> bytes:
 
 
 def encode(anchors: Iterable[Any]) -> list[bytes]:
-    """Return the uncompressed row of each node, which has its fields.
+    """Return the uncompressed row of each node.
 
-    If other users have access rights to a node, they are stored in the row as metadata.
+    A row has the node's fields. If other users have access rights to the node, it also has these
+    rights, as metadata.
     """
     fields_and_metadata = []
     for anchor in anchors:

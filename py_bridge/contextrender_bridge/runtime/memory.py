@@ -82,7 +82,7 @@ class RequestMemory(TieredMemory):
         """The loaded edges at each node."""
         self._failure: BaseException | None = None
         self._looked_up: set[UUID] = set()
-        """Ids that were looked up in the store. If one of them is not loaded, it has no node."""
+        """The ids that were looked up in the store. If such an id is not loaded, it has no node."""
         self.root: Any = None
         """The anchor of the owner's root; None without an owner."""
         if owner is not None:
@@ -150,8 +150,8 @@ class RequestMemory(TieredMemory):
     def adopt(self, nodes: NodesById, session: UUID) -> bool:
         """Add the nodes that an earlier request returned from `detach`, and return True.
 
-        Add nothing and return False if another request has written to the session since then. This
-        shows in the revision of the session's node, which every such request also writes.
+        Add nothing and return False if another request has written to the session since then. Each
+        such request also changes the revision of the session's node, so compare the revision.
         """
         session_node = nodes.get(session)
         if session_node is None or self.owner is None:
@@ -288,7 +288,7 @@ class RequestMemory(TieredMemory):
         self.all_stored = True
 
     def _mark_written(self, committed: CommittedRows) -> None:
-        """Mark the written nodes and edges as stored, and forget those that were deleted."""
+        """Mark the written nodes and edges as stored, and forget the deleted nodes and edges."""
         for id in self._changes.nodes_to_disconnect:
             self._forget_edges_at(id)
         for id in self._changes.unread_nodes_to_delete:

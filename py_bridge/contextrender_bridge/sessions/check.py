@@ -102,7 +102,7 @@ def _confirmed_findings(
 ) -> Iterator[StoreFinding]:
     """Check a session, and yield only the findings that a second check repeats.
 
-    A request that writes during a check may cause false findings, which the second check lacks.
+    A request that writes during the first check may cause false findings. They are not repeated.
     """
     if findings := list(check_session(store, owner, session, read_problem)):
         repeated = set(check_session(store, owner, session, read_problem))

@@ -1,4 +1,4 @@
-"""The check of a session's edges, which can be derived from its nodes, and of its model calls.
+"""The check of a session's edges and model calls. The nodes determine which edges are right.
 
 Long because it has a check for each kind of edge.
 """

@@ -54,7 +54,7 @@ def set_aside(
     part_ids = {id for id in node_ids if id != old_id}  # branches, events and calls
     # Prepare the statement that only one of several requests can run successfully.
     if revision is None:
-        # The node is missing. Insert one, which succeeds for only one of several requests.
+        # The node is missing. Insert one. If several requests try that, only one succeeds.
         lock: Statement = (INSERT_NODE, [(owner, old_id, session_kind, None, b"")])
     else:
         lock = (LOCK_UNCHANGED, [(owner, old_id, *revision)])

@@ -153,7 +153,10 @@ class Store(ABC):
 
     @abstractmethod
     def error_for(self, failure: Exception) -> Exception:
-        """Return the error for callers if `failure` is the driver's; otherwise `failure` itself."""
+        """Return the error that callers get for an error of the driver.
+
+        Return any other error unchanged.
+        """
 
     @abstractmethod
     def connect(self) -> Any:

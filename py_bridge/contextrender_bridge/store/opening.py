@@ -34,7 +34,7 @@ def open_named(name: str, *, new: bool) -> Store:
     CommandError if the name is unknown, the file is missing, or the store has the layout of another
     version.
     """
-    # Import PostgreSQL's driver only if it is needed, because it is optional.
+    # Import PostgreSQL's driver only if it is used.
     kind, _, path = name.partition(":")
     if kind in ("postgresql", "postgres"):
         from contextrender_bridge.store.postgres import PostgresStore

@@ -204,8 +204,8 @@ class PostgresStore(Store):
     @override
     def size(self) -> int:
         """Return the bytes of the tables and their indexes, partitions included."""
-        # An ordinary table has its own size, and no leaves at levels above 0. A partitioned table
-        # has no size itself; such leaves are its partitions.
+        # An ordinary table has a size of its own. A partitioned table has none; its partitions are
+        # the leaves of the tree at levels above 0.
         query = (
             "SELECT COALESCE(SUM(pg_total_relation_size(tables.name::regclass) + COALESCE((SELECT "
             "SUM(pg_total_relation_size(relid)) FROM pg_partition_tree(tables.name::regclass) "

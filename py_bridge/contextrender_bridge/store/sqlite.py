@@ -233,7 +233,7 @@ class SqliteStore(Store):
                     self._idle.append(connection)
 
     def _open_connection(self) -> sqlite3.Connection:
-        """Return a new connection, which any thread may use, and which has opened the log."""
+        """Return a new connection that has opened the log. Any thread may use it."""
         connection = sqlite3.connect(
             self._address,
             uri=True,
