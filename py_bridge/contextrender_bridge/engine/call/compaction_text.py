@@ -88,8 +88,8 @@ class CompactionDraft:
         chosen `texts` of messages and the `results`. A result without text is listed as omitted.
         `limit` is in tokens.
         """
-        # Every heading begins with this code. It is the digest of the history, so no result can
-        # have it.
+        # Every heading begins with this code. It is the beginning of a digest of the results, so no
+        # result can contain it.
         code = branch.code
         self._limit, self._counter = limit, counter
         self._opening = [branch.first_line, OPENING.format(code=code)]

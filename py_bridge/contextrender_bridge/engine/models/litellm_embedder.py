@@ -90,9 +90,9 @@ class LiteLLMEmbedder:
     """An embedder that calls a provider in batches, each text cut to the model's input limit.
 
     A request takes at most `timeout` seconds. After a transient failure it is retried up to
-    `retries` times. The first pause before a retry has `pause` seconds, each later pause twice as
-    many. No retry starts after `deadline` seconds. After a failed call, the breaker refuses calls
-    for its cool-down. The embedder is thread-safe.
+    `retries` times. The first pause before a retry takes about `pause` seconds, each later pause
+    twice as long. No retry starts after `deadline` seconds. After a failed call, the breaker
+    refuses calls for its cool-down. The embedder is thread-safe.
     """
 
     def __init__(
