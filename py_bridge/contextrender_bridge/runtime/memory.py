@@ -73,8 +73,8 @@ class RequestMemory(TieredMemory):
         self.owner = owner
         # This stack is closed when the request ends, with the request's error if it fails.
         self.on_end = ExitStack()
-        self.wrote = False
-        self.read_only = False
+        self.wrote = False  # True after a flush that has written something.
+        self.read_only = False  # If true, `flush` writes nothing.
         self.all_stored = False
         """True after a flush, since the store then has every loaded node and edge as it is here."""
         self._changes = PendingChanges(owner, store.kinds)
@@ -271,7 +271,7 @@ class RequestMemory(TieredMemory):
             return
         if self._failure is not None:
             raise self._failure
-        # jaclang does not make a change to another user's node, but only adds a diagnostic.
+        # If a walker changes another user's node, jaclang ignores the change and adds a diagnostic.
         if Jac.get_context().diagnostics:
             raise Forbidden("This would change data of another user.")
         # Write the changes as one batch, if there are any.
@@ -330,11 +330,11 @@ class RequestMemory(TieredMemory):
         The first use of the edges of one of these nodes reads the edges of all of them. Nodes that
         this program cannot read are not added; log them, and remember them as unreadable.
         """
-        group: list[UUID] = []  # It gets its ids below, before any edges are used.
+        group: list[UUID] = []  # The loop below adds the ids, before any edges are used.
         nodes = nodes_from(self.store.kinds, node_rows, owner, partial(self._read_edges, group))
         for (id, rev, kind, _), node in zip(node_rows, nodes, strict=True):
             if isinstance(node, Exception):
-                # A later version may have written it, so it is not overwritten.
+                # A later version of the program may have written the row. Do not overwrite it.
                 self._changes.unreadable[id] = rev
                 _warn_unreadable(id, ".".join(self.store.kinds.name(kind)), str(node))
                 continue

@@ -48,7 +48,10 @@ class SessionLease:
     """
 
     def __init__(self, key: str) -> None:
-        """Wait for the lock of the caller's session with this key."""
+        """Wait for the lock of the caller's session with this key. Then read its cached state.
+
+        The lock is held until the request ends or `release` is called.
+        """
         root = CALLER.get()
         self.owner_and_key: Key = (str(root), key)
         self.id = session_id_of(root, key)
@@ -95,7 +98,7 @@ class SessionLease:
         with self._locks:
             if self.state is None or not self._is_stored(self.state, failure):
                 WORKING_SET.drop(self.owner_and_key)
-            elif failure is None:  # After a refusal, the cache stays as it is.
+            elif failure is None:  # After a refusal, the cached state is still right.
                 self.state.changed = False
                 if self._memory.all_stored:
                     # The next request is likely to need these nodes, and need not read them.

@@ -69,6 +69,7 @@ class Service:
         """
         self._redaction = Redaction.of(settings.redact) if settings.redact else None
         self.runtime = Runtime(app, data)
+        # If a later step fails, close the store that the runtime has opened.
         try:
             self.accounts = Accounts(self.runtime, data)
         except BaseException:

@@ -131,8 +131,9 @@ class Runtime:
 
         Return None if the reply was sent early. Return a PendingProviderCall if the walker needs a
         provider's answer; the caller then runs it again with the answer in `run.answers`. Raise the
-        walker's error; then nothing is written. If a session is damaged and the walker can record
-        it again, set the session aside and run the walker again.
+        walker's error; then nothing is written. If the session is damaged and the walker can record
+        it again, move the session to another name and run the walker again. If the walker cannot,
+        raise Damaged, unless the damage is gone.
         """
         try:
             return self._run_with_retries(run)
@@ -140,8 +141,8 @@ class Runtime:
             key, owner = run.fields().get("session"), UUID(run.root)
             if not isinstance(key, str):
                 raise
-            # While no request writes the session, move it to another name, or check it. If no
-            # damage is found, another request has replaced the session meanwhile: run again.
+            # Lock the session, so that no request writes it. Then move it to another name, or check
+            # it. If no damage is found, another request has replaced the session meanwhile.
             with self._locks.hold(run.root, key):
                 if getattr(self.walkers[run.name], "can_record_again", False):
                     set_damaged_aside(self.store, owner, key)

@@ -123,10 +123,12 @@ class _EdgeCheck:
         together. This can be checked only if every call's node can be read.
         """
         nodes = self._nodes
+        # Report the missing calls. A call of a damaged branch may have no name.
         for name in sorted(self._call_names.get(id, "a model call") for id in self._missing_calls):
             yield nodes.finding("missing", name)
         if nodes.session not in nodes.readable:
             return
+        # Compare the number of calls in the totals with the numbers in the nodes of the calls.
         try:
             in_totals = total_of(nodes.readable[nodes.session].get("usage_totals", ())).calls
         except (ValueError, TypeError):

@@ -103,7 +103,8 @@ def owners(branches: Sequence[BranchInfo], branch: int, numbers: Sequence[int]) 
     A branch stores the events from its fork on. The earlier events are stored by its parent, or by
     the parent's own parents.
     """
-    # The branches that store events of the history, and the first event that each one stores.
+    # Find the branches that store events of the history, and the first event that each one stores.
+    # Begin with the branch itself, and continue with its parent, and so on.
     first_events: list[int] = []
     owner_branches: list[int] = []
     while branch != ROOT:

@@ -189,7 +189,7 @@ class PostgresStore(Store):
             return super()._write_all(batches)
         try:
             with self._write_connection() as (connection, start_timer):
-                start_timer()
+                start_timer()  # The statements also commit.
                 run_together(connection, statements)
             return [None] * len(batches)
         except (WriteConflict, StoreUnavailable) as failure:

@@ -161,6 +161,7 @@ class WriteAheadLog:
             return None
         if index.copied_count > index.frame_count:
             return self._index_path
+        # Read what the log itself has: its salt, and the header of the last frame.
         last = index.frame_count - 1
         page, frame_salt, *checksum = self._read_frame_header(index, last)
         log_salt, *_ = self._read_log_header()
@@ -172,6 +173,7 @@ class WriteAheadLog:
         )
         if not is_log_whole:
             return self._log_path
+        # The index must have the page number of the frame.
         return None if page == self._read_entry(last) else self._index_path
 
     def _is_index_cut(self) -> bool:

@@ -171,7 +171,7 @@ class Supervisor:
         elif code == RENEW and self._workers[number].may_renew:
             self._workers[number] = replace(self._workers[number], may_renew=False)
             self._started.pop(number)  # So it need not wait for `RESTART_SECONDS`.
-        elif not self._was_ready and code > 0:  # it has reported the reason
+        elif not self._was_ready and code > 0:  # The worker has reported the reason.
             self._code = code
             self._stop_workers()
         else:

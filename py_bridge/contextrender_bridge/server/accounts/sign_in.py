@@ -112,6 +112,7 @@ class SignIn:
         """
         _check_origin(request)
         fields = parse_json(await request.body())
+        # Find the user by the token in the header, or by the code in the body.
         if bearer_of(request):
             caller = await self._bearer(request)
         else:
