@@ -95,13 +95,16 @@ class Admission:
 
 
 def _current_user() -> str:
-    """Return the name of the current request's user; empty before its token is checked."""
+    """Return the name of the current request's user; empty before the token is checked."""
     request = REQUEST.get()
     return request.user if request else ""
 
 
 def _identify(find_caller: FindCaller) -> Caller:
-    """Return the caller, and note its name for the log. Raise Unauthorized if there is none."""
+    """Return the caller, and add the caller's name to the request's log fields.
+
+    Raise Unauthorized if there is no caller.
+    """
     if (caller := find_caller()) is None:
         raise Unauthorized("Send a valid token: `Authorization: Bearer TOKEN`.")
     if (request := REQUEST.get()) is not None:

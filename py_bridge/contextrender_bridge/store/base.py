@@ -213,7 +213,10 @@ class Store(ABC):
         return [self.uuid(id) for (id,) in self.read(query, (owner, first, last))]
 
     def revision_of(self, owner: UUID, id: UUID) -> tuple[int, float | None] | None:
-        """Return a node's revision and its value of `listed`; None if there is no such node."""
+        """Return a node's revision and its number `listed`, or None if there is no such node.
+
+        `listed` is the number that orders the node in lists, None if the node is in no list.
+        """
         query = "SELECT rev, listed FROM nodes WHERE owner = ? AND id = ?"
         rows = self.read(query, (owner, id))
         return (rows[0][0], rows[0][1]) if rows else None
@@ -282,7 +285,7 @@ class Store(ABC):
     def _edges_query(
         self, owner: UUID, ids: Sequence[UUID], columns: str = "source, kind, target, data"
     ) -> tuple[str, Sequence[Any]]:
-        """Return the query of the edges from and to these nodes, and its values."""
+        """Return a query for the edges from and to these nodes, and the values of its `?`."""
         from_nodes, sources = self.id_condition("source", ids)
         to_nodes, targets = self.id_condition("target", ids)
         query = (

@@ -116,7 +116,7 @@ class PostgresStore(Store):
 
     @override
     def read(self, query: str, params: Sequence[Any] = ()) -> list[Any]:
-        """Return the rows of a query. Send it a second time if its connection was broken."""
+        """Return the rows of a query. If the connection was broken, send the query once more."""
         text = _with_percents(query)
         try:
             return self._read(text, params)

@@ -156,7 +156,7 @@ def unpack(stored_row: bytes) -> bytes:
 
 
 def read(stored_row: bytes) -> DecodedRow:
-    """Return three things of a stored row: its uncompressed form, its fields and its metadata.
+    """Return the uncompressed form, the fields and the metadata of a stored row.
 
     Raise ValueError if the row is damaged.
     """

@@ -197,7 +197,7 @@ def plain(value: Any) -> Any:
 
 
 encode: Final = partial(to_json, fallback=plain)
-"""Return plain values and Jac objects as JSON. An object has only its fields there."""
+"""Return plain values and Jac objects as JSON. Of a Jac object, the JSON has only the fields."""
 
 json_value: Final = partial(to_jsonable_python, fallback=plain)
 """Return values as plain JSON values, in new lists and objects. Texts are not copied."""

@@ -82,7 +82,7 @@ class Counts:
                 self._connection = None
 
     def _open(self) -> sqlite3.Connection:
-        """Return a connection to the file, which is created with its tables if it is missing."""
+        """Return a connection to the file. Create the file and its tables if they are missing."""
         connection = sqlite3.connect(
             self._path, timeout=LOCK_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False
         )

@@ -58,9 +58,9 @@ class StoredCalls(Collector):
         yield from (calls, tokens)
 
     def _sums(self) -> dict[Labels, CallTotals]:
-        """Return the sums by labels. Read them again if the cached ones are too old.
+        """Return the sums by labels, from the cache unless the cached sums are too old.
 
-        If the store does not answer, return the cached ones.
+        Then read them from the store. If the store does not answer, return the cached sums.
         """
         now = time.monotonic()
         if now - self._read_at >= CACHE_SECONDS:
