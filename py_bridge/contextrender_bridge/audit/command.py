@@ -96,10 +96,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read_runs(files: Sequence[Path], agent: str | None) -> AuditInput:
-    """Read the runs in the files. If there are none, read all sessions of `agent`.
+    """Read the runs in `files`. Without files, read all sessions of `agent` on this machine.
 
-    If `agent` is None, too, read the sessions of all agents on this machine. Raise CommandError if
-    no run is found.
+    Without files and agent, read the sessions of all agents. Raise CommandError if no run is found;
+    its message names the places, and the files that could not be read.
     """
     audit_input = AuditInput()
     agent_folders = {name: folders for name, folders in homes().items() if agent in (None, name)}
@@ -111,7 +111,6 @@ def _read_runs(files: Sequence[Path], agent: str | None) -> AuditInput:
             for home in folders:
                 READERS[name](home, audit_input)
     audit_input.settle()
-    # Report where nothing was found, and which files could not be read.
     if not audit_input.runs:
         default_folders = [folders[0] for folders in agent_folders.values()]
         places = ", ".join(map(str, files or default_folders))

@@ -79,8 +79,8 @@ def to_utf8(raw: bytes) -> bytes:
 def lines_in(path: Path) -> Iterator[bytes]:
     """Yield the lines of a plain or zstd-compressed file.
 
-    Lines of a plain file have their newline, lines of a compressed file do not. Raise EOFError if
-    a compressed file is cut off.
+    Lines of a plain file have their newline; lines of a compressed file, or of a file in UTF-16, do
+    not. Raise EOFError if a compressed file is cut off.
     """
     with path.open("rb") as raw:
         if path.suffix != ".zst":

@@ -260,7 +260,10 @@ def _first_count(fields: Fields, names: tuple[str, ...]) -> int | None:
 
 
 def _inner(fields: Fields, names: tuple[str, ...]) -> Fields:
-    """Return the first of these fields that is an object, with plain names; empty without one."""
+    """Return the first object among the fields with these names, its own names made plain.
+
+    Return no fields if none of them is an object.
+    """
     objects = (fields[name] for name in names if isinstance(fields.get(name), Mapping))
     return _with_plain_names(next(objects, {}))
 

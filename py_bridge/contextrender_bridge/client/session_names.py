@@ -69,11 +69,11 @@ class SessionNames:
         from the one called `name`. `digest` is the digest of its messages up to `fork`."""
 
     def find(self, token: str | None, name: str, messages: Sequence[Message]) -> str:
-        """Return the name of a history, as far as its forks are known.
+        """Return the session name of a history that belongs to the user with this `token`.
 
-        `name` is the name made from its beginning. If the history is known to differ from the one
-        of this name, follow the fork to the new name. That name may have forks, too, so repeat
-        until no fork matches.
+        `name` is the name made from the history's first messages, which other histories may share.
+        If the history is known to differ from the history of that name, it has a new name. The
+        history of the new name may have such forks, too, so repeat until no fork matches.
         """
         while forks := self._forks.get((token, name)):
             self._forks.move_to_end((token, name))

@@ -174,13 +174,13 @@ class AnthropicCache:
         self._quarter_units: Sequence[int] = ()
 
     def bill(self, units: Sequence[Unit], time: float = 0.0) -> Usage:
-        """Return the usage of a prompt. Its longest cached beginning is read, the rest is written.
+        """Return the usage of a prompt, and store its beginnings in the cache.
 
-        The lists have an item for each unit: the hash, the tokens and the blocks of the prompt from
-        its start to this unit.
+        The prompt's longest cached beginning is read from the cache, and the rest is written.
         """
         if not units:
             return Usage()
+        # For each unit: the hash, the tokens and the blocks of the prompt up to the unit's end.
         hashes = _prefix_hashes(units)
         tokens = list(accumulate(unit.tokens for unit in units))
         blocks = list(accumulate(unit.blocks for unit in units))

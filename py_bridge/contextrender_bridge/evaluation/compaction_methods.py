@@ -98,9 +98,9 @@ class CompactedHistory:
     def rendered_results(self, size: int, summary: str) -> str:
         """Return the text that `POST /v1/compact` returns: summary, texts and results.
 
-        The texts of the user and the assistant are chosen first. The results are those that a
-        rendered prompt shows: they fill the rest of `size`. The budget of this prompt is larger
-        than the rest, because the prompt also has the texts that were not chosen.
+        The texts of the user and the assistant are chosen first, and results fill the rest of
+        `size`. To select the results, a prompt is rendered. Its budget is larger than the rest,
+        because the prompt also contains all texts that were not chosen.
         """
         counter, history = self.counter, self.history
         # Choose the texts, and the budget with which results fill the rest.

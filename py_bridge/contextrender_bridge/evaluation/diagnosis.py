@@ -184,10 +184,10 @@ class _CompactedHistory:
         return loss if result is None else self._with_repeated_result(loss, result)
 
     def _with_repeated_result(self, loss: Loss, result: int) -> Loss:
-        """Return the loss, moved to the turn at which the agent read the value again.
+        """Return the loss of a value that the agent read again, in the message number `result`.
 
-        It has the tokens and the cost of this `result` and its call. `result` is a position after
-        the compaction.
+        Messages are counted from the compaction. The loss is moved to the turn that called for this
+        message, and gets the tokens and the cost of the message and its call.
         """
         compaction = self._compaction
         call = self._calls.get(self._before_count + result)

@@ -46,11 +46,11 @@ def added_by(declared: Mapping[str, int]) -> int:
 
 
 def report(call: ProxiedCall, fit: RenderedRequest) -> Headers:
-    """Count a call of its conversation, and return the reply headers that describe the call.
+    """Add a call to the counts of its conversation, and return the headers that describe the call.
 
     `fit` is the call's rendered request. The headers name the session, a failure, the reason for a
-    full history, and the tokens. If the full history was sent, the tokens are those of the prompt
-    that rendering would have made.
+    full history, and the tokens. If the full history was sent, the tokens say what rendering would
+    have sent.
     """
     # Add the call to the conversation's numbers of calls and of calls that failed open.
     conversation = call.conversation

@@ -155,7 +155,10 @@ def call_id(session: UUID, branch: int, events: int, is_second: bool = False) ->
 def call_ids(
     session: UUID, branches: Sequence[BranchInfo], branch: int, event_counts: Sequence[int]
 ) -> list[UUID]:
-    """Return the ids of the calls that were made when a branch's history had that many events."""
+    """Return the id of each call that was made after `event_counts[i]` events of a branch.
+
+    The branch that owns the last of these events owns the call.
+    """
     pairs = zip(owners(branches, branch, event_counts), event_counts, strict=True)
     return [call_id(session, owner, count) for owner, count in pairs]
 

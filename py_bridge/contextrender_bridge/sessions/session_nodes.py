@@ -20,7 +20,8 @@ from contextrender_bridge.store.base import Store
 def nodes_of(store: Store, owner: UUID, session: UUID) -> set[UUID]:
     """Return the ids of a session's nodes, including missing nodes to which edges lead.
 
-    Begin with the nodes that the ids show, and follow their edges until no new node is found.
+    Begin with the nodes whose ids are in the session's range of ids. Follow the edges of all nodes
+    found until there is no new node.
     """
     ids = {session, *store.ids_between(owner, *ids_of_session(session))}
     new_ids = ids  # nodes whose edges were not followed yet

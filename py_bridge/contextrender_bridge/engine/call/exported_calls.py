@@ -107,8 +107,8 @@ def read_calls(
 ) -> list[ExportedCall]:
     """Return the calls of a branch that shares the first `fork` messages with its parent.
 
-    `event_kinds` has an entry for each message of the branch, also for shared ones: the kinds of
-    its events, as `event_kinds_of` returns them. `field_path` names the branch in errors. Raise
+    `event_kinds` has a text for each message of the branch, also for shared ones, with one letter
+    for each event of the message (`event_kinds_of`). `field_path` names the branch in errors. Raise
     InvalidRequest if a call does not have the format of exports, or refers to an event that does
     not come before the call.
     """

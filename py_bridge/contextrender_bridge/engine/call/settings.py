@@ -81,7 +81,7 @@ class RenderSettings:
         return deepcopy(_as_json(self))
 
     def _updated(self, changes: Mapping[str, Any]) -> Self:
-        """Check each change and return a copy with all of them, as `updated` does."""
+        """Return a copy with the changes. Raise InvalidRequest if one of them is invalid."""
         unknown_names = set(changes) - set(SETTINGS)
         if unknown_names:
             raise InvalidRequest(

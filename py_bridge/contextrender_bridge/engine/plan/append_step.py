@@ -182,9 +182,9 @@ def _restored_part(
     Return None if no segment fits. The mark's tokens are estimated, so the part may have slightly
     more than `token_limit` tokens.
     """
-    replaced, edited_at = segments_not_to_restore(context, result)
+    outdated, edited_at = segments_not_to_restore(context, result)
     limit = token_limit - MARK_TOKENS - (EDIT_TOKENS if edited_at else 0)
-    segments = excerpts.select_unseen_segments(result, limit, replaced)
+    segments = excerpts.select_unseen_segments(result, limit, outdated)
     if not segments:
         return None
     is_complete = len(segments) == len(context.tracking.segments_of(result))

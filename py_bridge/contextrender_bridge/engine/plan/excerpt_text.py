@@ -169,7 +169,7 @@ def _number_tokens(number: int) -> int:
 
 
 def _gap(parts: Sequence[str]) -> str:
-    """Return `GAP`, without its first space if there are no `parts` before it or a space is."""
+    """Return `GAP`, which begins with a space unless it comes first or after a space."""
     needs_space = bool(parts) and not parts[-1][-1:].isspace()
     return GAP if needs_space else GAP.lstrip()
 

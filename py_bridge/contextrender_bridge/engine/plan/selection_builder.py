@@ -131,10 +131,11 @@ class SelectionBuilder:
                 self.select_complete(result)
 
     def excerpts(self) -> dict[int, Substitute]:
-        """Make the excerpts of all segments, and return all excerpts by result.
+        """Finish the selection, and return all of its excerpts by result.
 
-        Call this when all results are selected. It replaces the estimates in `used_tokens` by the
-        exact tokens. It selects a result complete if that costs no more than its excerpt. If the
+        Call this when all results are selected. It writes the excerpts of the selected segments;
+        the `fixed_excerpts` are written already. It selects a result complete if that costs no more
+        than its excerpt, and replaces the estimates in `used_tokens` by the exact tokens. If the
         selection then exceeds the budget, it drops the last segments.
         """
         # Write the excerpts, and select a result complete if its excerpt costs as much.
