@@ -203,8 +203,9 @@ export interface ExportView {
 /**
  * A tool call of a message.
  *
- * `text` is the beginning of its arguments. `text_complete` is true if `text` has all of them.
- * `result` is the position of its result. `in_prompt` is true if the prompt has the call.
+ * `text` is the beginning of the call's arguments. `text_complete` is true if `text` has all
+ * arguments. `result` is the position of the call's result, or None. `in_prompt` is true if the
+ * prompt has the call.
  */
 export interface CallLine {
   name: string;
@@ -220,7 +221,7 @@ export interface CallLine {
  *
  * `display` is "complete", "excerpt", "compaction" or "omitted". `text` is the beginning of the
  * text in the prompt, or of the recorded text if the message is omitted. `text_complete` is true
- * if `text` has all of it.
+ * if that text is not longer.
  */
 export interface MessageLine {
   position: number;
@@ -404,11 +405,11 @@ export interface BranchView {
 /**
  * The results and the declaration of one tool, with their tokens and costs.
  *
- * - `results` counts the results. `tokens` are the tokens of all results, and `dollars` is their
- *   cost in the full history.
+ * - `results` counts the results. `tokens` are the tokens of all results, and `dollars` is the
+ *   cost of these tokens in the full history.
  * - `reused` counts the results that a later answer used. `unused_tokens` are the tokens of the
- *   other results. Of these, `excess_tokens` are beyond the first `FLOOD_TOKENS` tokens of their
- *   result, and `excess_dollars` is their cost.
+ *   other results. `excess_tokens` are the part of `unused_tokens` beyond the first `FLOOD_TOKENS`
+ *   tokens of each result, and `excess_dollars` is the cost of this part.
  * - `declared` are the tokens of the declaration, and `declared_dollars` is its cost.
  * - The largest result has `largest` tokens, and is of turn `largest_turn` of the session
  *   `largest_session`.

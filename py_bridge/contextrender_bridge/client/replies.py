@@ -198,13 +198,13 @@ class BranchView(TypedDict):
 
 class ToolCost(TypedDict):
     """The results and the declaration of one tool, with their tokens and costs.  - `results`
-    counts the results. `tokens` are the tokens of all results, and `dollars` is their   cost in
-    the full history. - `reused` counts the results that a later answer used. `unused_tokens` are
-    the tokens of the   other results. Of these, `excess_tokens` are beyond the first
-    `FLOOD_TOKENS` tokens of their   result, and `excess_dollars` is their cost. - `declared` are
-    the tokens of the declaration, and `declared_dollars` is its cost. - The largest result has
-    `largest` tokens, and is of turn `largest_turn` of the session   `largest_session`.  Costs
-    are None without a price.
+    counts the results. `tokens` are the tokens of all results, and `dollars` is the   cost of
+    these tokens in the full history. - `reused` counts the results that a later answer used.
+    `unused_tokens` are the tokens of the   other results. `excess_tokens` are the part of
+    `unused_tokens` beyond the first `FLOOD_TOKENS`   tokens of each result, and `excess_dollars`
+    is the cost of this part. - `declared` are the tokens of the declaration, and
+    `declared_dollars` is its cost. - The largest result has `largest` tokens, and is of turn
+    `largest_turn` of the session   `largest_session`.  Costs are None without a price.
     """
 
     name: str
