@@ -35,9 +35,9 @@ class RecordedRun:
     continues: str = ""
     """The id of the run whose history the agent compacted; empty if there is none."""
     hides_summary: bool = False
-    """Whether the file lacks the text of the summary with which this run begins."""
+    """True if the file lacks the text of the summary with which this run begins."""
     has_estimate: bool = False
-    """Whether the files beside the summary are assumed, because the agent did not record them."""
+    """True if the files beside the summary are assumed: the agent did not record them."""
     billed_at: dict[int, float] = field(default_factory=dict)
     """The Unix second of each item of `usage`, by its index, if it is known."""
     resumed: set[int] = field(default_factory=set)

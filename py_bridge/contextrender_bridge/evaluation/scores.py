@@ -57,7 +57,7 @@ class Prompt:
     usage: Usage = NOTHING_USED
     """The usage of the policy's own model and embedder."""
     has_warning: bool = False
-    """Whether the policy's model was unavailable."""
+    """True if the policy's model was unavailable."""
     seconds: float = 0.0
     """The time that rendering took."""
     visible: frozenset[int] = frozenset()

@@ -87,9 +87,9 @@ class FileVersions:
 
         self._failed: set[Call] = set()  # calls whose result reports a failure
         self._open_calls: dict[Call, tuple[str, ...]] = {}
-        """Of each call without a result: the path that it names, and then the paths it edits."""
+        """Paths by call without a result: the path that the call names, then the paths it edits."""
         self._superseded: dict[int, tuple[int, ...]] = {}
-        """Of each result that shows a newer version of a file: the results that it supersedes."""
+        """Superseded results by the result that shows a newer version of their file."""
         self._line_bytes = 0  # the size of the lines in the edits
 
     @property

@@ -26,7 +26,7 @@ HEAD_SHARE: Final = 0.25
 """The share of an excerpt for the result's first segments."""
 
 LONG_HEAD_SHARE: Final = 0.5
-"""The same share if the segments with a gain leave tokens of the excerpt unused."""
+"""The share of the beginning if the segments with a gain leave tokens of the excerpt unused."""
 
 MAX_MISFITS_OF_ONE: Final = 8
 MAX_MISFITS_OF_ALL: Final = 12

@@ -30,7 +30,7 @@ class HermesSettings:
     variables: Mapping[str, str]
     """The effective variables."""
     has_mcp_servers: bool
-    """Whether the user's own configuration has MCP servers; if not, Hermes connects to none."""
+    """True if the user's own configuration has MCP servers. Otherwise Hermes connects to none."""
     overlay: Json = field(default_factory=dict)
     """The configuration that this run adds."""
     env: dict[str, str] = field(default_factory=dict)
