@@ -58,13 +58,14 @@ chaos: .venv/ready
 	TEST_STORE=postgres $(TWO) tests/server/test_chaos.py -k killed_under_load
 
 # Generated transcripts for the engine, and requests to every endpoint, the proxy's three dialects and
-# MCP; what failed is kept in .hypothesis and tried first. HYPOTHESIS_SEED repeats a run.
+# MCP; what failed is kept in .hypothesis and tried first. HYPOTHESIS_SEED repeats a run. Processes share
+# single tests, because those of tests/api/test_fuzz.py take longer than all others.
 HYPOTHESIS_SEED := $(or $(HYPOTHESIS_SEED),$(shell date +%s))
 fuzz: export FUZZ_EXAMPLES ?= 500
 fuzz: export LONGEST_TEST_SECONDS ?= 7200
 fuzz: .venv/ready
 	@echo "HYPOTHESIS_SEED=$(HYPOTHESIS_SEED)"
-	$(PYTEST) -rs --hypothesis-seed=$(HYPOTHESIS_SEED) $(GENERATED)
+	$(PYTEST) --dist worksteal -rs --hypothesis-seed=$(HYPOTHESIS_SEED) $(GENERATED)
 
 # The tests with the lowest versions that the requirements allow, whatever the tests' own tools would
 # rather have: make test-lowest TESTS=tests/api
