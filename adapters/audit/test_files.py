@@ -52,7 +52,7 @@ def check_read(file: Path, model: str) -> None:
     audit = AuditInput()
     read_files(file, audit)
     assert not audit.counts["damaged lines"], audit.counts
-    (recorded,) = audit.settle().runs
+    (recorded,) = audit.merge_copies().runs
     roles = [message["role"] for message in recorded.messages if message["role"] != "system"]
     # For a streamed reply the log has only the usage.
     last = [] if model.startswith("claude") else ["assistant"]

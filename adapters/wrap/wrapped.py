@@ -79,7 +79,7 @@ def check_recorded(read: Callable[[Path, AuditInput], None], home: Path) -> None
     read(home, audit_input)
     counts = audit_input.counts
     assert not counts["damaged lines"] and not counts["unknown lines"], counts
-    (run,) = audit_input.settle().runs
+    (run,) = audit_input.merge_copies().runs
     answers = [message for message in run.messages if message["role"] == "assistant"]
     assert len(answers) == len(hosts.steps())
     results = [str(message["content"]) for message in run.messages if message["role"] == "tool"]

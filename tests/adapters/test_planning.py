@@ -51,8 +51,8 @@ def test_remaining_parts_of_a_message() -> None:
     plan = MessagePlan(messages, [*some, {"message": 3, "calls": [], "text": "S…"}])
     # Message 1 of the runtime was not read.
     rendered = RenderedHistory(plan, [0, None, 1, 2, 3])
-    assert rendered.remaining(0) == RemainingMessage([], None, is_unchanged=True)
-    assert rendered.remaining(1, 3) == RemainingMessage([0, 1, 2], None, is_unchanged=True)
-    assert rendered.remaining(2, 2) == RemainingMessage([1], "", is_unchanged=False)
-    assert rendered.remaining(3) is None
-    assert rendered.remaining(4) == RemainingMessage([], "S…", is_unchanged=False)
+    assert rendered.remaining_message(0) == RemainingMessage([], None, is_unchanged=True)
+    assert rendered.remaining_message(1, 3) == RemainingMessage([0, 1, 2], None, is_unchanged=True)
+    assert rendered.remaining_message(2, 2) == RemainingMessage([1], "", is_unchanged=False)
+    assert rendered.remaining_message(3) is None
+    assert rendered.remaining_message(4) == RemainingMessage([], "S…", is_unchanged=False)

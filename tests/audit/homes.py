@@ -57,7 +57,7 @@ def audit_home(home: Path, patch: pytest.MonkeyPatch) -> AuditInput:
     for name, folders in homes().items():
         for folder in folders:
             READERS[name](folder, audit)
-    return audit.settle()
+    return audit.merge_copies()
 
 
 def sums(found: AuditInput) -> tuple[int, int]:

@@ -46,7 +46,7 @@ def result(id: str) -> Json:
 def read(place: Path, reader: Callable[[Path, AuditInput], None] = read_claude) -> AuditInput:
     audit = AuditInput()
     reader(place, audit)
-    return audit.settle()
+    return audit.merge_copies()
 
 
 def test_claude_parallel_calls_are_one_answer_with_last_usage(tmp_path: Path) -> None:

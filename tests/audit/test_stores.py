@@ -48,7 +48,7 @@ def hermes(home: Path, *rows: tuple[object, ...]) -> AuditInput:
         store.commit()
     audit = AuditInput()
     read_hermes(home, audit)
-    return audit.settle()
+    return audit.merge_copies()
 
 
 def roles(found: AuditInput) -> list[list[str]]:
@@ -104,7 +104,7 @@ def openclaw(home: Path, *events: object) -> AuditInput:
         store.commit()
     audit = AuditInput()
     read_openclaw(home, audit)
-    return audit.settle()
+    return audit.merge_copies()
 
 
 def test_openclaw_compaction_starts_new_run_with_kept_messages(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def _render_message(
     """
     # Find what the prompt shows of the message.
     calls = message.tool_calls if isinstance(message, AIMessage) else []
-    remaining = rendered.remaining(position, len(calls))
+    remaining = rendered.remaining_message(position, len(calls))
     if remaining is None:
         return None
     if remaining.is_unchanged:

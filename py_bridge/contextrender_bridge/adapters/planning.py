@@ -118,7 +118,7 @@ class RenderedHistory:
     plan: MessagePlan
     positions: Sequence[int | None]
 
-    def remaining(self, message: int, call_count: int = 0) -> RemainingMessage | None:
+    def remaining_message(self, message: int, call_count: int = 0) -> RemainingMessage | None:
         """Return what is shown of message number `message`, which has `call_count` tool calls.
 
         Return None if the message is omitted.
@@ -152,17 +152,17 @@ def shown_parts(
     """
     sent_parts: list[Any] = []
     pending_reasoning: list[Any] = []  # the reasoning after the last shown part
-    has_omitted = False  # a part after that reasoning is omitted
+    has_omitted = False  # since the last shown part or reasoning, a part was omitted
     for part in parts:
         if is_reasoning(part):
-            # If a part was omitted since the pending reasoning and none was shown, drop that.
+            # The pending reasoning led only to the omitted parts, if there are any: drop it then.
             pending_reasoning = [part] if has_omitted else [*pending_reasoning, part]
             has_omitted = False
         elif (sent_part := show(part)) is None:
             has_omitted = True
         else:
             sent_parts += [*pending_reasoning, sent_part]
-            pending_reasoning = []
+            pending_reasoning, has_omitted = [], False
     return sent_parts if has_omitted else [*sent_parts, *pending_reasoning]
 
 
@@ -191,14 +191,16 @@ def fit_texts(
         # Apply the plan to the runtime's messages, which keep their own roles.
         prompt: list[Json] = []
         for number, message in enumerate(history):
-            remaining = rendered.remaining(number)
+            remaining = rendered.remaining_message(number)
             if remaining is None:
+                # Roles must alternate, so a line replaces a result between two of the model's
+                # messages.
                 follows_assistant = prompt and prompt[-1].get("role") == "assistant"
                 if follows_assistant and message.get("role") != "assistant":
                     prompt.append({**message, "content": OMITTED})
             elif remaining.text is None:  # shown unchanged
                 prompt.append(message)
-            elif remaining.text:
+            elif remaining.text:  # An empty text shows only calls, which these messages lack.
                 content = with_text(message.get("content"), remaining.text)
                 prompt.append({**message, "content": content})
         return prompt

@@ -183,7 +183,7 @@ def _render_request(
     for part in parts:
         if not _is_history(part):
             sent_parts.append(part)
-        elif (remaining := rendered.remaining(next(positions))) is not None:
+        elif (remaining := rendered.remaining_message(next(positions))) is not None:
             if remaining.text is not None:
                 part = replace(part, content=_with_text(part, remaining.text))
             sent_parts.append(part)
@@ -211,8 +211,9 @@ def _render_response(
     if not history_parts:
         return list(parts)
     calls = [part for part in history_parts if isinstance(part, ToolCallPart)]
-    remaining = rendered.remaining(next(positions), len(calls))
-    if remaining is None:  # omitted
+    remaining = rendered.remaining_message(next(positions), len(calls))
+    if remaining is None:
+        # All history parts are omitted, but other parts are still shown.
         remaining = RemainingMessage([], "", is_unchanged=False)
     if remaining.is_unchanged:
         return list(parts)
@@ -239,7 +240,7 @@ def _render_response(
         return shown_calls.get(id(part))
 
     sent_parts = shown_parts(parts, lambda part: isinstance(part, ThinkingPart), show)
-    # Thinking is shown only if anything else of the response is shown.
+    # `shown_parts` keeps thinking at the end of a response. Without other parts, omit it, too.
     if all(isinstance(part, ThinkingPart) for part in sent_parts):
         return []
     return sent_parts

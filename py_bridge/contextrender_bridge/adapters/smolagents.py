@@ -98,6 +98,7 @@ def _chat_messages(messages: list[ChatMessage]) -> tuple[list[Json], list[int]]:
     for message in messages:
         content = _content(message.content)
         has_assistant = assistant_position >= 0
+        # An error is a message with the role of a result, too.
         is_result = message.role == MessageRole.TOOL_RESPONSE or _is_images(content)
         if message.role == MessageRole.TOOL_CALL:
             # Add the call to the model's text before it, or to a new message if there is none.
@@ -170,7 +171,7 @@ def _render_message(
     # For its final answer, an agent treats the first message as the system message.
     if message.role == MessageRole.SYSTEM:
         return message
-    remaining = rendered.remaining(position, call_count)
+    remaining = rendered.remaining_message(position, call_count)
     if remaining is None:
         return None
     if message.role == MessageRole.TOOL_CALL:

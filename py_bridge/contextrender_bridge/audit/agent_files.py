@@ -46,6 +46,7 @@ def agent_reader(path: Path) -> Reader | None:
     try:
         with path.open("rb") as file:
             if file.read(len(SQLITE_HEADER)) == SQLITE_HEADER:
+                # Do not count a damaged store here. Its reader counts it.
                 tables = AuditInput().tables(path)
                 return next((STORE_READERS[name] for name in STORE_READERS if name in tables), None)
         if not path.name.endswith((".jsonl", ".jsonl.zst")):
@@ -54,8 +55,8 @@ def agent_reader(path: Path) -> Reader | None:
             for value in json_values(line):
                 if reader := _reader_of(mapping(value)):
                     return reader
-    except Exception:
-        # The archive is damaged. The reader of Codex's files then reports it as unreadable.
+    except Exception:  # decompressors raise errors of their own
+        # The file cannot be read. Only Codex compresses files, and its reader reports this one.
         return read_rollout if path.name.startswith("rollout-") else None
     return None
 

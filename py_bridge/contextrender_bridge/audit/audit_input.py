@@ -1,7 +1,7 @@
 """The input of an audit: runs, the usage of their calls, and the files that could not be read.
 
 A model call may be recorded several times: agents copy calls into forks, archives and new stores.
-Usage is therefore collected with keys, and `settle` counts calls with a common key once.
+Usage is therefore collected with keys, and `merge_copies` counts calls with a common key once.
 Long because the copies of calls are found here, too.
 """
 
@@ -170,14 +170,14 @@ class AuditInput:
     ) -> None:
         """Record the usage of a run's call. `usage` is None if the file's counts cannot be read.
 
-        Records that share one of their `keys` are of the same call, and `settle` counts it once.
-        Empty keys are ignored. `time` is in Unix seconds, 0 if unknown. `resumed` means that the
-        agent resumed the session just before the call.
+        Records that share one of their `keys` are of the same call, and `merge_copies` counts it
+        once. Empty keys are ignored. `time` is in Unix seconds, 0 if unknown. `resumed` means that
+        the agent resumed the session just before the call.
         """
         call_keys = tuple(filter(None, (keys,) if isinstance(keys, str) else keys))
         if usage is not None:
-            # Calls are priced by their model's name, so the name also gets the rates of the call,
-            # such as the higher price of a long prompt (`base.rates`).
+            # Add the call's rates, such as the higher one for a long prompt, to the model's name,
+            # because prices are found by this name (`base.rates`).
             usage = replace(usage, model=add_rates(usage.model, usage.prompt))
             self._runs_with_usage.add(id(run))
         self._records.append(UsageRecord(run, call_keys, usage, time, resumed))
@@ -187,7 +187,7 @@ class AuditInput:
         if run.calls or id(run) in self._runs_with_usage:
             self.runs.append(run)
 
-    def settle(self) -> AuditInput:
+    def merge_copies(self) -> AuditInput:
         """Assign each call's usage to one run, remove runs that are copies, and return this input.
 
         Call this once, after all usage and all runs have been added.

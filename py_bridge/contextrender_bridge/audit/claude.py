@@ -25,6 +25,8 @@ SYNTHETIC = "<synthetic>"
 RESUME = "SessionStart:resume"
 REQUEST_MARK = "\0"
 """The mark between a message's id and its request's id in an answer's key."""
+RECORD_MARK = "\0\0"
+"""The mark between a message's id and its first record's uuid, in a key without a request's id."""
 SKIPPED_NAMES = (
     "agent-color agent-name ai-title api-request api-request-blob api-request-shape atis-latch "
     "bridge-session content-replacement cost-state custom-title deferred-tools-delta "
@@ -82,7 +84,8 @@ class _Session:
         # Answers that may still be continued, by the message's id and, if recorded, the request's.
         self._open_answers: dict[str, Entry] = {}
         self._run = RecordedRun(f"{path.stem}#1", SOURCE, path.stem)
-        self._resuming = False
+        # The agent resumed the session after the last answer, so it may have lost the cache.
+        self._was_resumed = False
         # The files that were reattached after the last compaction; None after the next answer.
         self._reattached: list[Entry] | None = None
         # The texts of the files that were read last before the last compaction.
@@ -100,7 +103,7 @@ class _Session:
             elif kind == "attachment":
                 self._read_attachment(record)
             elif kind == "progress":  # it may report that the session was resumed
-                self._resuming |= mapping(record.get("data")).get("hookName") == RESUME
+                self._was_resumed |= mapping(record.get("data")).get("hookName") == RESUME
             elif kind not in SKIPPED:
                 self._audit_input.count_unknown()
         self._end_run(set())
@@ -123,6 +126,7 @@ class _Session:
 
         # From here on, prepare the run after the compaction.
         self._run = self._run.next_after_compaction()
+        # The compaction may reattach the files that the agent read last.
         self._reattached, self._newest_files = [], _newest_files(self._entries)
         self._entries = [entry for entry in self._entries if preserved & set(entry.uuids)]
         for entry in self._entries:
@@ -133,7 +137,7 @@ class _Session:
         """Add a record's blocks and usage to the entry of its message.
 
         Skip messages that Claude Code itself wrote in the model's name. Before the first answer
-        after a compaction, add the reattached files.
+        after a compaction, add the reattached files. A user's text ends the answers before it.
         """
         message = mapping(record.get("message"))
         if message.get("model") == SYNTHETIC:
@@ -152,33 +156,34 @@ class _Session:
         entry.uuids.append(str(record.get("uuid") or ""))
         entry.blocks += [b for b in blocks if isinstance(b, dict) and b not in entry.blocks]
         if usage is not None:
-            entry.is_resumed |= self._resuming
-            self._resuming = False
+            entry.is_resumed |= self._was_resumed
+            self._was_resumed = False
             if entry.usage is None or usage.prompt or usage.output:  # an empty usage is ignored
                 entry.usage = usage
         has_users_text = any(mapping(block).get("type") != "tool_result" for block in blocks)
         if role == "user" and has_users_text:
-            # The user's message ends all answers before it. Close those without a request's id, so
-            # that a later answer with the same message id is not joined to them.
-            answers = self._open_answers.items()
-            self._open_answers = {key: answer for key, answer in answers if REQUEST_MARK in key}
+            self._close_answers_without_request_id()
+
+    def _close_answers_without_request_id(self) -> None:
+        """Forget open answers that lack one, because later answers may have their message id."""
+        answers = self._open_answers.items()
+        self._open_answers = {key: answer for key, answer in answers if REQUEST_MARK in key}
 
     def _entry(self, record: Json, role: str, id: str, usage: Usage | None) -> Entry:
         """Return the entry that a record belongs to: an answer's earlier records, or a new entry.
 
         `id` is the message's id. Some gateways give all answers the same one, so the request's id
         is compared, too. A record without a request's id belongs to the open answer with its `id`
-        only if both prompts have equally many tokens. `_read_message` closes such an answer at the
-        user's next message.
+        only if both prompts have equally many tokens.
         """
         time = second_of(record.get("timestamp"))
         uuid, request = str(record.get("uuid") or ""), str(record.get("requestId") or "")
+        # `key` finds an open answer of this file. `answer_key` identifies an answer in all files.
         key = f"{id}{REQUEST_MARK}{request}" if request else id
         answer_so_far = self._open_answers.get(key) if role == "assistant" and id else None
         if answer_so_far and (request or _is_same_prompt(answer_so_far.usage, usage)):
             return answer_so_far
-        # If there is no request's id, the first record's uuid makes the key unique in all files.
-        answer_key = key if request else f"{id}{REQUEST_MARK * 2}{uuid or digest(record)}"
+        answer_key = key if request else f"{id}{RECORD_MARK}{uuid or digest(record)}"
         entry = Entry(role, time, answer_key)
         self._entries.append(entry)
         if role == "assistant" and id:

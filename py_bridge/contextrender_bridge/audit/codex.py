@@ -88,14 +88,14 @@ def read_rollouts(paths: Sequence[Path], audit_input: AuditInput) -> None:
         earlier_counts = counts_by_session.get(rollout.id, [])
         originals = earlier_counts or counts_by_session.get(rollout.parent, [])
         _set_keys(rollout, originals, is_same_session=is_same_session)
-        # The longest file of a session has the originals for the session's next files.
+        # The session's next files, and forks of it, are compared with its longest file.
         if len(rollout.counts) > len(earlier_counts):
             counts_by_session[rollout.id] = rollout.counts
         if rollout.parent and rollout.parent not in counts_by_session:
-            # The parent's file no longer exists. Other forks of it are compared with the part that
-            # this fork copied.
+            # The parent's file no longer exists. So the parent's other forks are compared with the
+            # counts that this fork copied from it.
             counts_by_session[rollout.parent] = [
-                count for count in rollout.counts if _is_early(count, rollout)
+                count for count in rollout.counts if _has_copy_time(count, rollout)
             ]
         for count in rollout.counts:
             audit_input.add_usage(count.run, count.key, count.usage, count.time)
@@ -147,7 +147,7 @@ def _set_keys(rollout: Rollout, originals: Sequence[CallCount], *, is_same_sessi
     """
     copied_count = 0
     for original, count in zip(originals, rollout.counts, strict=False):
-        has_copied_time = count.time == original.time or _is_early(count, rollout)
+        has_copied_time = count.time == original.time or _has_copy_time(count, rollout)
         has_same_figures = count.figures == original.figures
         is_copy = has_same_figures and (is_same_session or has_copied_time)
         if not is_copy:
@@ -158,11 +158,11 @@ def _set_keys(rollout: Rollout, originals: Sequence[CallCount], *, is_same_sessi
         count.key = f"codex {rollout.path} {number}"
 
 
-def _is_early(count: CallCount, rollout: Rollout) -> bool:
+def _has_copy_time(count: CallCount, rollout: Rollout) -> bool:
     """Return whether a count may be a copy from the parent's file, judging by its time.
 
     A fork copies its parent's records when it begins, and they get the time of the copying. So a
-    count is early if its time is close to the beginning of the file, or if a time is unknown.
+    copy's time is close to the beginning of the file. Return True if one of the times is unknown.
     """
     has_times = count.time and rollout.started
     return not has_times or count.time - rollout.started <= COPY_SECONDS
@@ -255,12 +255,14 @@ class _RolloutReader:
             rollout.parent = rollout.parent or id
 
     def _read_count(self, payload: Mapping[str, object], time: float) -> CallCount:
-        """Return the token counts in a record, and begin the next call, because it ends one.
+        """Return the token counts in a record, which ends a model call.
 
-        If the record does not name the call's model or service tier, the session's are used.
+        Begin to count the next call's tool items. If the record does not name the call's model or
+        service tier, the session's are used.
         """
         info = mapping(payload.get("info")) or payload
         session_usage, call_usage = _usage_fields(info)
+        # Copies of the record have the same figures.
         id = str(payload.get("response_id") or info.get("response_id") or "")
         figures = f"{id} {sorted(session_usage.items())} {sorted(call_usage.items())}"
         # Early releases record only the sum of the session. Then subtract the previous sum.

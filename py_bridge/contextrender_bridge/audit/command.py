@@ -110,7 +110,7 @@ def _read_runs(files: Sequence[Path], agent: str | None) -> AuditInput:
         for name, folders in agent_folders.items():
             for home in folders:
                 READERS[name](home, audit_input)
-    audit_input.settle()
+    audit_input.merge_copies()
     if not audit_input.runs:
         default_folders = [folders[0] for folders in agent_folders.values()]
         places = ", ".join(map(str, files or default_folders))

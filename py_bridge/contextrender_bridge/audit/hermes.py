@@ -65,9 +65,8 @@ def read_hermes_store(path: Path, audit_input: AuditInput) -> None:
     # Earlier releases have the usage in another table.
     query = USAGE if "session_model_usage" in tables else EARLIER_USAGE
     usage_by_session = _usage(path, query, audit_input)
-    runs = {run.id: run for run in _runs(path, audit_input)}
-    for run in runs.values():
-        # `pop` removes the session's usage, so that its second run gets none.
+    for run in _runs(path, audit_input):
+        # `run.task` is the session's id. `pop` removes its usage, so its second run gets none.
         for usage in usage_by_session.pop(run.task, ()):
             audit_input.add_usage(run, f"hermes {run.task} {usage}", usage)
         audit_input.add_run(run)

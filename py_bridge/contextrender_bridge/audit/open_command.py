@@ -77,7 +77,7 @@ def _read_input(files: Sequence[Path]) -> AuditInput:
         for name, folders in homes().items():
             for home in folders:
                 READERS[name](home, audit_input)
-    return audit_input.settle()
+    return audit_input.merge_copies()
 
 
 def sessions_of(runs: Sequence[RecordedRun]) -> list[list[RecordedRun]]:

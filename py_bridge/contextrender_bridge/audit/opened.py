@@ -73,7 +73,7 @@ def read_uploaded(name: str, content: str) -> tuple[list[UploadedSession], list[
             read_files(path, audit_input)
         except CommandError as error:
             raise InvalidRequest(str(error).replace(f"{folder}/", "")) from None
-        audit_input.settle()
+        audit_input.merge_copies()
     sentences = [sentence.replace(f"{folder}/", "") for sentence in audit_input.sentences]
     return _sessions_in(audit_input, f"in {name:.80}", sentences, MAX_SESSIONS), sentences
 
@@ -94,7 +94,7 @@ def read_local(agent: str) -> tuple[list[UploadedSession], list[str]]:
     else:
         for folder in homes()[agent]:
             READERS[agent](folder, audit_input)
-    audit_input.settle()
+    audit_input.merge_copies()
     sentences = audit_input.sentences
     return _sessions_in(audit_input, f"of {agent}", sentences, MAX_LOCAL_SESSIONS), sentences
 

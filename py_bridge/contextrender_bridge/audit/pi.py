@@ -57,8 +57,8 @@ def read_events(session: str, source: str, events: Iterable[Json], audit_input: 
 def _branches(events: list[Json]) -> Iterator[list[Json]]:
     """Yield the branches of a session, the newest first. Each is its events in order.
 
-    A branch ends at an event that is no other event's parent. If there is at most one such event,
-    all events are one branch.
+    A branch ends at an event that has a parent, but no children. If there is at most one such
+    event, all events are one branch.
     """
     by_id = {str(event["id"]): event for event in events if event.get("id")}
     parents = {str(event.get("parentId") or "") for event in events}
@@ -146,8 +146,8 @@ def _add_usage(
 ) -> None:
     """Add the usage of the call in an event, as `model`'s.
 
-    A fork has a copy of the event, with the same contents and the same id or time. So the keys have
-    a digest of the contents, with the id and with the time.
+    A fork has a copy of the event, with the same contents and the same id or time. So there are two
+    keys: the digest of the contents with the id, and with the time.
     """
     names = ("input", "cacheRead", "cacheWrite", "cacheWrite1h", "output")
     usage, counts = None, counts_of(*map(usage_fields.get, names))

@@ -147,10 +147,13 @@ class AuditReport:
 
 
 def _compaction_losses(score: CompactionScore) -> list[str]:
-    """Return sentences on how many of the measured steps still had every earlier value they used.
+    """Return sentences on what the measured compactions lost, and how it could have been avoided.
 
-    They had it in the agent's summary, in what the agent read again, or would have had it in
-    ContextRender's prompts. The cost of reading again is reported, too.
+    1. The share of later steps that still had every earlier value they used, from the agent's
+       summary, or from what it read again.
+    2. The results that it read again, with their cost.
+    3. The same share with ContextRender's prompts.
+    4. The compactions that an automatic budget would have avoided.
     """
     prices = Prices.of()
     dollars = sum(
@@ -158,7 +161,7 @@ def _compaction_losses(score: CompactionScore) -> list[str]:
         for model, tokens in score.read_tokens.items()
         if (price := prices.of_model(model)) is not None
     )
-    # Models without a price are left out. Without any price, no cost is written.
+    # Tokens of models without a price are left out. If no price is known, no cost is written.
     cost = f" (${dollars:,.2f} at the price of uncached input)" if dollars else ""
     shares = ", ".join(
         f"{percent(score.share(name) or 0)} {budget_phrase(name)}" for name in score.budgets

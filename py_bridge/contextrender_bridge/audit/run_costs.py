@@ -112,8 +112,9 @@ def _calls_with_cause(run: RecordedRun) -> Iterator[tuple[str, int, Usage]]:
 
     The cause is an event just before the call by which a cache may be lost, one of `CAUSES`. It is
     empty if there was no such event. The rewritten tokens are those that the previous prompt may
-    have put into the cache, but this call did not read from there. The first prompt of a run may
-    have been cached as a whole, by the run that this run continues.
+    have put into the cache, but this call did not read from there. For a run's first call, this is
+    the whole prompt: the run that it continues may have cached it. If it continues none, the cause
+    is empty and the number has no meaning.
     """
     previous: Usage | None = None
     previous_time = 0.0

@@ -57,7 +57,7 @@ def _read_sessions(path: Path) -> list[Run]:
     """
     audit_input = AuditInput()
     read_files(path, audit_input)
-    audit_input.settle()
+    audit_input.merge_copies()
     runs = [run for recorded_run in audit_input.runs if (run := run_of(recorded_run))]
     if not runs:
         raise CommandError(" ".join([f"there are no runs in {path}.", *audit_input.sentences]))
