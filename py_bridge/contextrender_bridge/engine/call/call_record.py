@@ -187,7 +187,8 @@ def record_of(
     history, sent_selection = rendered.view.history, rendered.selection
     text_tokens = rendered.text_tokens
     if caller.delivery != RENDERED:
-        # All texts are sent. `with_sent_tokens` below sets `tokens_after`.
+        # All texts are sent. The system prompt and the current user message are unbudgeted, so they
+        # are subtracted. `with_sent_tokens` below sets `tokens_after`.
         text_tokens = sum(history.text_tokens) - rendered.view.unbudgeted_tokens
         sent_selection = rendered.selection.in_full(history)
     # The provider may have cached the messages that both prompts begin with.

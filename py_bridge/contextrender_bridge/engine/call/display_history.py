@@ -35,10 +35,10 @@ class DisplayHistory:
     def decision(self, turn: int, remaining_tokens: int) -> ResultDecision:
         """Return how the call number `turn` showed the result, and why.
 
-        `remaining_tokens` is the number of tokens of its budget that the call did not use. It is
-        given with the decision to omit a result.
+        `remaining_tokens` is the number of tokens of its budget that the call did not use. Every
+        decision has it, except the decision to show the complete result.
         """
-        # The last change before or at this call still holds.
+        # The last change at or before this call says how the call shows the result.
         changes = [change for change in self.changes if change.turn <= turn]
         if not changes:
             return ResultDecision("omitted", None, NEVER_SHOWN, remaining_tokens)

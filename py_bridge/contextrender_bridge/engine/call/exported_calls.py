@@ -188,27 +188,28 @@ def _edges(call: Mapping[str, Any]) -> CallEdges:
 
 
 def _edge(kind: str, event: int, fields: Mapping[str, Any] | None = None) -> ShownEvent:
-    """Return an edge. Raise ValueError, TypeError or KeyError for a wrong format.
+    """Return the edge from a call to an event that it shows, drops or restores.
 
     `fields` must be exactly the fields of this kind of edge, as `edges_of` writes them
-    (engine.plan.selection_edges).
+    (engine.plan.selection_edges). Raise ValueError, TypeError or KeyError for a wrong format.
     """
     values = dict(fields or {})
     _check(_are_counts([event]))
     names = set(values)
-    # The excerpt that the next call shows, which some edges have in addition.
+    # If the next call shows a shorter excerpt of the event, this edge also has that excerpt.
     if kind in (COMPLETE, EXCERPT) and "next_pieces" in values:
         _check(_are_pieces(values["next_pieces"]) and _are_counts([values["next_tokens"]]))
         names -= NEXT_FIELDS
     if kind in (COMPLETE, DROPPED):  # they have no other fields
         _check(not names)
         return ShownEvent(kind, event, values)
-    # An excerpt or a restored part: both have a text of so many tokens.
+    # An excerpt or a restored part: both have a text and its number of tokens.
     _check(_are_pieces(values["pieces"]) and _are_counts([values["tokens"]]))
     if kind == EXCERPT:
         _check(names == {"pieces", "tokens", "kind"} and isinstance(values["kind"], str))
         _check(len(values["kind"]) <= MAX_KIND_LENGTH and values["kind"].isprintable())
     else:
+        # A restored part is shown after another result, the host. `place` is its index there.
         _check(kind == RESTORED and names == {"pieces", "tokens", "host_event", "place"})
         _check(_are_counts([values["host_event"], values["place"]]))
     return ShownEvent(kind, event, values)

@@ -63,6 +63,7 @@ def missing_results(
     `answer` is the position of the answer. A result is missing if it is not among the `complete`
     results of the prompt, and if the answer repeats the result's tool call, or uses a value of the
     result that is nowhere in the prompt. `prompt()` reads the prompt's texts, which takes long.
+    `text_of` reads the text of a result.
     """
     # The used values of results that were not complete.
     complete_results = set(complete)
@@ -87,6 +88,7 @@ def missing_results(
         rarest_first = sorted(
             missing_values, key=lambda value: (result_counts.get(value, 0), value)
         )
+        # An agent knows the names of tools and fields without the result.
         names_only = not is_repeated and _are_known_names(history, result, missing_values, text_of)
         missing_list.append(MissingResult(result, tuple(rarest_first), is_repeated, names_only))
     return tuple(missing_list)

@@ -171,9 +171,10 @@ def render_call(
       None or a text above the limit, the substitute is an excerpt.
     - The results of `pins`, and with `agent_defaults` the newest results, are in every prompt.
     - An automatic budget stays within `model_window`, if that is known.
-    - `previous` is the selection of the last answered call with this policy whose selection is
-      known. A cache-aware policy continues the prompt of the last answered call. If there are later
-      answered calls, `select_answered` is true, and their selections are computed first.
+    - `previous` is the newest known selection of an answered call with this policy. A cache-aware
+      policy continues its prompt.
+    - With `select_answered`, a cache-aware policy first makes the selections of the calls that were
+      answered after `previous`, and then continues the last of these prompts.
     """
     # `relevance` is a callable: it embeds texts only if the policy calls it.
     relevance = Relevance(history, embedder, text_of, parameters.query_task_share)
@@ -221,14 +222,15 @@ def policy_input(
 ) -> PolicyInput:
     """Return the input of a policy. `render_call` explains the parameters.
 
-    Only a cache-aware policy can have an automatic budget. Any other policy has `START_BUDGET` as
-    its budget if `budget` is `AUTO`.
+    Only a cache-aware policy changes an automatic budget from call to call. For any other policy,
+    `AUTO` means the fixed budget `START_BUDGET`.
     """
     if policy.is_cache_aware:
+        # The highest budget of any call, and the budget of the first call.
         limit, start_budget = limits_of(budget, model_window)
-    else:  # the policy does not change its budget from call to call
+    else:
         limit = START_BUDGET if budget == AUTO else budget
-        start_budget = 0
+        start_budget = 0  # the policy is not cache-aware
     return PolicyInput(
         history,
         budget=limit,

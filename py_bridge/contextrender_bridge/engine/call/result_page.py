@@ -85,11 +85,12 @@ def _column(rendered: RenderedCall, name: str) -> Sequence[Any] | None:
     results = view.history.results
     if name == "name":
         return [view.history.names.get(event, "") for event in results.event]
-    # A cache-aware policy scores results only when it rebuilds the prompt.
+    # A cache-aware policy scores results only when it rebuilds the prompt. So compute the scores at
+    # the last rebuild, at this call or before. Without a rebuild, there are no scores.
     if name == "score" and rendered.selection.rebuilt:
         rebuild = LastRebuild(rendered)
         return [rebuild.score(result) or 0.0 for result in range(len(results))]
-    # Other scores are in the selection, unless the policy selected all results without scores.
+    # Other policies return the scores with the selection, unless they select without scores.
     if name in ("relevance", "usefulness", "score"):
         values = getattr(scores, name) if scores else None
         return None if values is None else list(values)

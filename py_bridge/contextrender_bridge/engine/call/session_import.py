@@ -65,14 +65,14 @@ def _branches(data: list[Any]) -> list[ImportedBranch]:
     shares with the earlier branch.
     """
     branches: list[ImportedBranch] = []
-    event_kinds: list[list[str]] = []  # of each branch: the kinds of the events of each message
+    kinds_by_branch: list[list[str]] = []
     for number, fields in enumerate(data):
         if not isinstance(fields, Mapping):
             raise InvalidRequest(f"data.branches[{number}] must be an object")
-        branch = _branch(fields, number, event_kinds)
+        branch = _branch(fields, number, kinds_by_branch)
         branches.append(branch)
-        parent_kinds = [] if branch.parent == ROOT else event_kinds[branch.parent]
-        event_kinds.append(parent_kinds[: branch.fork] + event_kinds_of(branch.messages))
+        parent_kinds = [] if branch.parent == ROOT else kinds_by_branch[branch.parent]
+        kinds_by_branch.append(parent_kinds[: branch.fork] + event_kinds_of(branch.messages))
     return branches
 
 
@@ -81,15 +81,19 @@ def _is_time(stamp: Any) -> bool:
     return isinstance(stamp, int | float) and abs(stamp) < 1e12
 
 
-def _branch(data: Mapping[str, Any], number: int, event_kinds: list[list[str]]) -> ImportedBranch:
+def _branch(
+    data: Mapping[str, Any], number: int, kinds_by_branch: list[list[str]]
+) -> ImportedBranch:
     """Check and return a branch of an export. Raise InvalidRequest naming the first wrong field.
 
-    `event_kinds` has an entry for each earlier branch: the kinds of the events of each message.
+    `kinds_by_branch` has a list for each earlier branch. Its entry for each message of the branch,
+    also for messages of the parent, is a text with the kinds of the message's events
+    (`event_kinds_of`).
     """
     # The place of the fork.
     field_path = f"data.branches[{number}]"
     parent, fork = _typed(data, "parent", int), _typed(data, "fork_position", int)
-    parent_kinds = event_kinds[parent] if 0 <= parent < number else []  # none for ROOT
+    parent_kinds = kinds_by_branch[parent] if 0 <= parent < number else []  # none for ROOT
     if not ROOT <= parent < number or not 0 <= fork <= len(parent_kinds):
         raise InvalidRequest(f"{field_path} must fork from an earlier branch, within its messages")
     # The branch's own messages.

@@ -193,7 +193,7 @@ def prompt_sums(
     `previous` is the call before this one. `window` is the context window of the call's model in
     tokens, or None if it is unknown. The sums of the answer are not included (`answer_sums`).
     """
-    # First use our own counts, and then add the differences to the provider's counts.
+    # First use our own counts, and then correct them to the provider's counts.
     full = record.full
     full_capped = min(full, window or full)
     sums = CallTotals(
@@ -237,11 +237,11 @@ def usage_sums(
     # of all tokens, but must not become negative.
     cached_correction = full_cached_correction = 0
     if previous.at:  # the first call has no cached tokens
-        full_cached = min(previous.full, full_capped)
-        cached_correction = max(prompt_correction, -record.shared_tokens)
-        full_cached_correction = max(full_correction, -full_cached)
+        own_cached, own_full_cached = record.shared_tokens, min(previous.full, full_capped)
+        cached_correction = max(prompt_correction, -own_cached)
+        full_cached_correction = max(full_correction, -own_full_cached)
     sums = CallTotals(
-        full=prompt_correction,
+        full=prompt_correction,  # no provider counts the omitted tokens, so our count of them stays
         full_capped=full_correction,
         full_capped_cached=full_cached_correction,
         prompt=prompt_correction,

@@ -66,9 +66,9 @@ class BranchInfo:
 class BranchMatch:
     """The branch that has the first `matched` messages of a caller's transcript.
 
-    `branch` is ROOT if none of the transcript's messages is recorded. If the branch has no further
-    messages, the other messages of the transcript are appended to it. Otherwise they start a new
-    branch.
+    `branch` is its number, or ROOT if none of the transcript's messages is recorded. If the branch
+    has no further messages, the transcript's other messages are appended to it. Otherwise they
+    start a new branch.
     """
 
     branch: int
@@ -91,9 +91,10 @@ def match_branch(
     If no branch has the messages before `offset`, raise HistoryDiverged with the number of recorded
     messages.
     """
-    branch, matched = ROOT, 0
+    branch, matched = ROOT, 0  # no branch
     if offset:
-        # The messages before `offset` were not sent, so their digest must be recorded.
+        # The messages before `offset` were not sent, so their digest must be recorded. Begin with
+        # the oldest branch that has them, because the loop finds the branches that forked later.
         prefix_branch = _branch_with_prefix(branches, head, offset, prefix, history_of)
         branch, matched = _oldest_ancestor_with(branches, prefix_branch, offset), offset
     # A branch differs from its parent from its first own message on. If the transcript has the

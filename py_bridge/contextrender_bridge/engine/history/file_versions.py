@@ -80,7 +80,8 @@ class FileVersions:
         """Start without edits and results."""
         self._paths: dict[int, str] = {}  # the path that each result's call names, if it names one
         self._edits: list[FileEdit] = []  # in order
-        # Paths may be relative or absolute, so files are looked up by the base name of their path:
+        # One call may name a file by its relative path, and another by its absolute path. So files
+        # are looked up by their base name, and `is_same_path` compares the paths:
         self._edits_by_name: defaultdict[str, list[FileEdit]] = defaultdict(list)
         self._results: dict[str, list[int]] = {}  # in order
         self._newest: defaultdict[str, list[int]] = defaultdict(list)  # results not superseded yet
@@ -123,19 +124,20 @@ class FileVersions:
         if has_failed:
             self._failed.add(call)
         else:
-            paths = [each for each in dict.fromkeys((path, *edited_paths)) if each]
-            superseded = sorted(older for each in paths for older in self._supersede(each))
+            superseded: list[int] = []
+            for changed_path in filter(None, dict.fromkeys((path, *edited_paths))):
+                superseded += self._remove_from_newest(changed_path)
             if superseded:
-                self._superseded[result] = tuple(superseded)
+                self._superseded[result] = tuple(sorted(superseded))
         # The result shows the file that the call names. It is the newest one, unless it failed.
         if path:
-            name = _base_name(path)
+            name = _base_name(path)  # a later call may name the same file by another path
             self._paths[result] = path
             self._results.setdefault(name, []).append(result)
             if not has_failed:
                 self._newest[name].append(result)
 
-    def _supersede(self, path: str) -> list[int]:
+    def _remove_from_newest(self, path: str) -> list[int]:
         """Remove the results of a file from the newest results, and return them."""
         name = _base_name(path)
         newest = self._newest[name]
@@ -287,7 +289,7 @@ def _edits(call: Call, path: str, fields: Mapping[str, Any], arguments: str) -> 
     `path` is the file that the call names, or empty. `fields` are the arguments by name. If
     `arguments` is no JSON object, `fields` is empty, and `arguments` may be a patch.
     """
-    # Any argument may be a patch.
+    # Any argument may be a patch, except a text that the call writes into a file.
     for text in _texts_outside_files(fields) if fields else [arguments]:
         if _PATCH_START.search(text):
             yield from _patch_edits(call, path, text)

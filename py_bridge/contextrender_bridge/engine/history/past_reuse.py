@@ -4,6 +4,7 @@ Tracing thousands of operations again would take seconds.
 """
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterable
 from math import fsum
 from typing import Any
@@ -86,11 +87,11 @@ class EarlierReuse(ReuseIndex):
         matched_results: Ints,
         results: int,
     ) -> None:
-        """Set up an index of the first `results` results. `ids` maps each value to its number.
+        """Set up an index of the first `results` results, with the `uses` of that time.
 
-        `result_counts` has the number of results that contain each value, by the value's number.
-        `matched_values` and `matched_results` have, for each match, the number of the value and the
-        result that the match is credited to.
+        `ids` maps each value to its number. `result_counts` has, by this number, how many results
+        contain the value. A match is one value that an operation repeats. It is credited to one
+        result. `matched_values` and `matched_results` have the value and the result of each match.
         """
         super().__init__()
         self.uses, self._ids = uses, ids
@@ -112,29 +113,27 @@ class EarlierReuse(ReuseIndex):
     def _compute_scores(self) -> list[float]:
         """Return the reuse score of every result, 0 for a result without a match.
 
-        The score of a result is the sum of m/n over its matched values. m is the number of matches
-        of the value, and n the number of results that contain the value (docs/method.md, Reuse
-        score). All m matches are credited to the same result.
+        The score is the sum of m/n over the distinct values whose matches are credited to the
+        result. m is the number of matches of the value, and n the number of results that contain
+        the value (docs/method.md, Reuse score).
         """
         scores = [0.0] * self._results
         if not len(self._matched_values):
             return scores
         value_count = len(self._result_counts)
-        # Encode a pair of a result and a matched value as one number. Sorted pairs are then sorted
-        # by result.
-        pairs, pair_counts = np.unique(
-            self._matched_results.astype(np.int64) * value_count + self._matched_values,
-            return_counts=True,
+        match_counts = np.bincount(self._matched_values, minlength=value_count)
+        # Find the distinct pairs of a result and a value that is credited to it. To do so, encode a
+        # pair as one number.
+        pairs = np.unique(
+            self._matched_results.astype(np.int64) * value_count + self._matched_values
         )
         results, values = np.divmod(pairs, value_count)
-        # One term m/n for each pair.
-        match_counts = np.bincount(values, pair_counts, value_count)
-        terms = (match_counts[values] / self._result_counts[values]).tolist()
-        # Add up the terms of each result. They follow each other, because the pairs are sorted.
-        used_results, starts = np.unique(results, return_index=True)
-        ends = [*starts[1:].tolist(), len(terms)]
-        for result, start, end in zip(used_results.tolist(), starts.tolist(), ends, strict=True):
-            scores[result] = terms[start] if end == start + 1 else fsum(terms[start:end])
+        terms = match_counts[values] / self._result_counts[values]
+        terms_by_result: defaultdict[int, list[float]] = defaultdict(list)
+        for result, term in zip(results.tolist(), terms.tolist(), strict=True):
+            terms_by_result[result].append(term)
+        for result, result_terms in terms_by_result.items():
+            scores[result] = fsum(result_terms)
         return scores
 
     def result_counts(self, values: Iterable[str]) -> dict[str, int]:

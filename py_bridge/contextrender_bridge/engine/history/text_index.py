@@ -136,8 +136,8 @@ class WordIndex:
         """Return two arrays: the BM25 score of every result, and the overlap of every segment.
 
         The overlap is the sum of the inverse document frequencies (idf) of the query's words that
-        the segment contains. `query` has distinct words. Only the first `MAX_QUERY_WORDS` of them
-        that a result contains count.
+        the segment contains. `query` has distinct words. A word that no result contains is ignored,
+        and of the others only the first `MAX_QUERY_WORDS` count (`_segments_with`).
         """
         lengths, result_of = self._lengths.values, self._result_of.values
         result_count, segment_count = len(lengths), len(result_of)

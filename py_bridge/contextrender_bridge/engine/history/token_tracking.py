@@ -60,13 +60,13 @@ class Tracking:
         # Each token, by its number:
         self._ids: dict[str, int] = {}  # the number of each token
         self._ids_by_text = token_id_cache(self._ids)
-        self._owners = GrowableArray(np.int32)  # the owner, or -1 if no result has the token
+        self._owners = GrowableArray(np.int32)  # the first result that has it (its owner), or -1
         self.is_used = GrowableArray(np.bool_)  # whether a turn used it
         self.token_kinds = TokenKinds()  # which tokens are alike (docs/policies.md, Weights)
 
         # Each result, by its number:
-        self.owned_counts = GrowableArray()  # the number of tokens that it owns
-        self.use_counts = GrowableArray()  # the number of turns that used one of these tokens
+        self.owned_counts = GrowableArray()  # the number of tokens that no earlier result has
+        self.use_counts = GrowableArray()  # the number of turns that used a token it owns
         self.last_use_turns = GrowableArray()  # the latest of these turns, or the result's own
         self.previous_sizes = GrowableArray()
         """The size of the largest earlier result whose call has the same name and arguments."""
@@ -78,13 +78,13 @@ class Tracking:
         self.segment_end = GrowableArray(np.int32)  # in its result's text, in characters
         self.segment_tokens = GrowableArray(np.int32)  # its size
         self.segment_ids = GrowableArray(np.int32)  # the tracked tokens of all segments, in order
-        self.segment_ids_at = GrowableArray()  # where its tokens begin; and the last end
-        self.segment_ids_at.append(0)
+        self.segment_ids_at = GrowableArray()  # the index of the segment's first token in this list
+        self.segment_ids_at.append(0)  # the last entry is always the end of the list
 
         # Each event, by its number:
         self._event_ids = GrowableArray(np.int32)  # the tracked tokens of all events, in order
-        self._event_ids_at = GrowableArray()  # where its tokens begin; and the last end
-        self._event_ids_at.append(0)
+        self._event_ids_at = GrowableArray()  # the index of the event's first token in this list
+        self._event_ids_at.append(0)  # the last entry is always the end of the list
 
         # Words and calls:
         self.word_index = WordIndex()  # the words of each segment
@@ -221,7 +221,8 @@ class Tracking:
 
         `text` is the tracked part of the result. `untracked` is the number of characters after it.
         """
-        # The tokens of the whole result. A run is a sequence of letters and digits with tokens.
+        # The tokens of the whole result. A run is a stretch of word characters, and maps to the
+        # tokens that it contains.
         tokens_by_run = tracked_runs(text)
         tokens: set[str] = set().union(*tokens_by_run.values())
         tool, call_hash = self._open_calls.pop(history.call_of(result), ("", None))
@@ -231,7 +232,7 @@ class Tracking:
         segments = segments_of(text)
         ends = list(accumulate(map(len, segments)))
         sizes = counter.spread(text, ends)
-        previous_size = self._update_largest(call_hash, sum(sizes))
+        previous_size = self._record_size(call_hash, sum(sizes))
         if untracked:  # one more segment, without tokens and too large for any excerpt
             ends.append(len(text) + untracked)
             segments.append("")
@@ -271,17 +272,17 @@ class Tracking:
         self.use_counts.values[result] += 1
         self.last_use_turns.values[result] = turn
 
-    def _update_largest(self, call_hash: int | None, tokens: int) -> int:
-        """Return the size of the largest earlier result of the same call, or 0 if there is none.
+    def _record_size(self, call_hash: int | None, tokens: int) -> int:
+        """Record the size of a call's result, and return that of the largest earlier result.
 
-        `tokens` is the size of the call's new result. It is recorded if it is larger. `call_hash`
-        is the hash of the call's name and arguments, or None if the result has no call.
+        The earlier results are those of calls with the same name and arguments, whose hash is
+        `call_hash`. Without such a result, or if `call_hash` is None, return 0.
         """
-        if call_hash is None:
+        if call_hash is None:  # the result has no call
             return 0
-        largest = self._largest_results.get(call_hash, 0)
-        self._largest_results[call_hash] = max(largest, tokens)
-        return largest
+        largest_earlier = self._largest_results.get(call_hash, 0)
+        self._largest_results[call_hash] = max(largest_earlier, tokens)
+        return largest_earlier
 
     def _add_event(self, tokens: Set[str], result: int = -1, tool: str = "") -> tuple[Ids, int]:
         """Add the tokens of the next event, and return their numbers.
@@ -303,6 +304,7 @@ class Tracking:
             (self._event_ids, ids),
             (self._event_ids_at, (len(self._event_ids.values) + len(ids),)),
         )
+        # A token's weight depends on its kind: its shape, and the tool that first returned it.
         if new_tokens:
             self.token_kinds.extend(new_tokens, tool)
         if result < 0:

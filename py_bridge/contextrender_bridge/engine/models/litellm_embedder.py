@@ -140,10 +140,12 @@ class LiteLLMEmbedder:
         if not text_of_row:
             return np.zeros((len(texts), self._dimension), dtype=np.float32), True
         key = ("embedding", self.name, *text_of_row.values())
+        # The first request gets true with its vectors. `answer_of` gives the other waiting requests
+        # the same vectors with false (`_without_usage`).
         vectors, counts_tokens = answer_of(
             key,
             lambda: (self._embed_with_breaker(list(text_of_row.values())), True),
-            is_quick=self._breaker.refuses,  # then the call fails without waiting
+            is_quick=self._breaker.refuses,  # then the call fails at once, so it need not wait
             without_usage=_without_usage,
         )
         self._dimension = vectors.shape[1]

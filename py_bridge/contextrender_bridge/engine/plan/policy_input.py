@@ -50,9 +50,9 @@ class PolicyInput:
     - `pins` names the results that must be in every prompt.
     - `budget` is in tokens. For a policy with an automatic budget, it is the upper limit, and the
       first call has `start_budget` tokens. For other policies, `start_budget` is 0.
-    - `previous` is the selection of the last answered call whose selection is known. If
-      `select_answered` is true, the policy first computes the selections of the answered calls
-      after it.
+    - `previous` is the newest known selection of an answered call. A cache-aware policy continues
+      its prompt. If `select_answered` is true, the policy first makes the selections of the calls
+      that were answered after it, and then continues the last of these prompts.
     """
 
     history: History
