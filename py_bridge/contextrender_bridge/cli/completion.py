@@ -26,8 +26,9 @@ def run(args: argparse.Namespace) -> int:
 def script(shell: str, help_by_command: dict[str, str], agents: Sequence[str]) -> str:
     """Return a script that lets a shell complete words of `contextrender`.
 
-    The first word is completed to a command, the word after `wrap` to an agent, and others to
-    files. `shell` is one of `SHELLS`.
+    The first word is completed to a command, the words after `wrap` to agents. In bash and zsh, the
+    words after `help` are completed to commands, too. Others are completed to files. `shell` is one
+    of `SHELLS`.
     """
     if shell == "fish":
         return _fish_script(help_by_command, agents)

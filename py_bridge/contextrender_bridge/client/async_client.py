@@ -48,8 +48,8 @@ class AsyncContextRender:
     ) -> None:
         """Take the arguments of `ContextRender`, and create the HTTP client.
 
-        `transport` replaces the network, for example in tests. The environment's HTTP
-        proxies are used only if the address is known now and is not on this machine.
+        `transport` replaces the network, for example in tests. The environment's HTTP proxies are
+        used only for another machine's address. A service that starts later is on this machine.
         """
         self._core = Core(url, token, retries=retries)
         self.failures = self._core.failures

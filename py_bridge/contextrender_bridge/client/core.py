@@ -97,17 +97,19 @@ class Core(Connection):
         - `output`: "plan" if the reply should have the plan instead of the messages.
         - `answer_before_commit`: the service replies before the new messages are on disk. If the
           write fails, the next call sends them again.
-        - `agent_defaults`: settings that neither the call nor the session has get the defaults of
-          `fit`: the policy `contextrender_cache_aware` and the automatic budget.
+        - `agent_defaults`: if neither the call nor the session has a policy or a budget, use those
+          of `fit`: the policy `contextrender_cache_aware` and the automatic budget.
         - `delivery`: what the model receives, "rendered", "full" or "holdout". It is recorded.
         - `client`: the name of the calling program. It is recorded.
         - `usage`: the provider's usage of an earlier call, as in `record_usage`. It is recorded
           with that call.
+        - `token`: the token of the user who makes the call; None for the client's own.
+        - `history_key`: a name that distinguishes histories that run in parallel in the session.
         - `one_conversation`: as in `sync`.
         """
         settings: dict[str, Any] = {"budget": budget, "policy": policy, "model": model}
         settings |= {"parameters": parameters, **_pins(pinned_tools, pinned_calls)}
-        modes = {
+        modes = {  # None is not sent, as false is the service's default
             "output": output,
             "answer_before_commit": answer_before_commit or None,
             "agent_defaults": agent_defaults or None,
@@ -140,8 +142,9 @@ class Core(Connection):
     ) -> Flow[RenderedRequest]:
         """Render a request, and return it. If that fails, return the original request.
 
-        Raise InvalidRequest if the policy is unknown, if the budget or a parameter is invalid, or
-        if an item of chat `messages` is no message with a known role.
+        Return the original request, too, if the provider keeps the history, because then there is
+        nothing to render. Raise InvalidRequest if the policy is unknown, if the budget or a
+        parameter is invalid, or if an item of chat `messages` is no message with a known role.
 
         - `session`: None to make the session's name from the history's beginning (`find_session`).
         - `messages`: chat messages, or a whole request body of `dialect` (chat, responses,
@@ -438,8 +441,8 @@ class Core(Connection):
 
         Try to record the history in the session named in `key`. If the service refuses it, because
         the session has another conversation, make a new name from the messages up to the first that
-        differs, and try again, until the service accepts it. Without a request, return a name under
-        which the history is cached.
+        differs, and try again, until the service accepts it. If the history is cached under a name,
+        return that name without asking the service.
 
         `transcript` is what a dialect read from `items`; None if the items are the messages.
         """
@@ -477,11 +480,10 @@ class Core(Connection):
         key = Key(token, fields["session"], history_key)
         cached = self._histories.find(key, messages)
         if cached and cached.transcript is not None:
-            # `fit` cached this history, and recorded the messages that a dialect had read from
-            # these items. Here the items themselves are recorded, so `cached` has other messages.
+            # `fit` cached other messages: those that a dialect had read from these items.
             cached = None
         snapshot = self._histories.snapshot(key, messages, items=messages, cached=cached)
-        return (yield from self._send(walker, key, snapshot, messages, fields, inf))
+        return (yield from self._send(walker, key, snapshot, messages, fields, stop_at=inf))
 
     def _send(
         self,

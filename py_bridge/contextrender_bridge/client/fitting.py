@@ -140,9 +140,9 @@ def apply_plan(
     Results of the tools `bypass` (names or globs) are always complete. If `recalls` is false and
     the request declares no recall tool, excerpts say to call the result's own tool again.
 
-    Results without a call are always sent, because their call, which may be stored by the provider,
-    would remain. The service counts neither these results nor those of `bypass` that are added
-    here. Both are counted in `results_beyond_budget`.
+    Results without a call are always sent, because the provider may hold their call, which would
+    then lack its result. The service counts neither these results nor those of `bypass` that are
+    added here. Both are counted in `results_beyond_budget`.
     """
     # Correct the plan: no hints to a recall tool that the model lacks, and complete results of the
     # tools in `bypass`.

@@ -250,9 +250,9 @@ class HistoryCache:
     ) -> HistorySnapshot:
         """Return a snapshot of a history: which of its first messages are recorded, and its items.
 
-        `messages` were read from `items`, whose reading later items cannot change. `cached` is the
-        history that they continue, as `find` returns it. If it is None, compare the fingerprint of
-        the first messages with the fingerprint of the recorded ones. If they differ, no message
+        `messages` were read from `items`. Later items do not change how these are read. `cached` is
+        the history that they continue, as `find` returns it. If it is None, compare the fingerprint
+        of the first messages with the fingerprint of the recorded ones. If they differ, no message
         counts as recorded.
         """
         if cached is not None:

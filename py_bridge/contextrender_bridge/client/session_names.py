@@ -77,7 +77,8 @@ class SessionNames:
         """
         while forks := self._forks.get((token, name)):
             self._forks.move_to_end((token, name))
-            # Look for a fork at which this history has the messages that got a new name.
+            # `forks` has the positions of first different messages. At each, other histories got
+            # new names. Find the one that was made from the same messages as this history has.
             new_names = (
                 forks[fork].get(_beginning_digest(messages, fork))
                 for fork in sorted(forks)

@@ -47,6 +47,7 @@ class Transcript(ABC):
         """The number of first items whose messages do not change when later items are added."""
         self._call_pairs: CallPairs | None = None
         self._previous_pairs = previous.call_pairs if previous else None
+        # All messages of `previous` come from its stable items, so none is read again.
         self.messages: list[Json] = list(previous.messages) if previous else []
         self.reused_count = len(self.messages)
         self._read_count = previous.stable_count if previous else 0
@@ -138,7 +139,10 @@ class Transcript(ABC):
         return {}
 
     def _items_of_newest_answer(self) -> set[int]:
-        """Return the numbers of the items of the model's newest answer, which are never merged."""
+        """Return the numbers of the items of the model's newest answer.
+
+        They are never merged with others, because some providers refuse a changed newest answer.
+        """
         return {self._item_of[message] for message in self.newest_answer}
 
     def unread_items(self) -> list[Any]:

@@ -35,8 +35,9 @@ def answered_id(
     The result follows `messages`. `result_id` is its call id and `tool` its tool's name, if it has
     them. `later_ids` are the call ids of the results after it in the same step.
 
-    Return the result's own id if an open call has this id, or if no open call has a generated id.
-    Otherwise return the id of the first open call that meets all of these conditions:
+    Return the result's own id if an open call has this id, or if no open call has a generated id. A
+    call without an id gets a generated one, which the agent's results cannot name. So otherwise
+    return the id of the first open call that meets all of these conditions:
 
     - It is of the result's tool, if the result names its tool.
     - Its id is generated, if the result has an id.

@@ -81,17 +81,17 @@ class ChatTranscript(Transcript):
         """
         if not self._items:
             return dict(self._body)
-        # Collect the shown items, with their numbers. Items without a position, which cannot be
-        # read, are unchanged.
+        # Collect the shown items, with their numbers.
         shown_items: list[NumberedItem] = []
         remaining = [(index, self.positions[index]) for index in self._remaining_items(plan)]
         parts = plan.parts([position for _, position in remaining if position is not None])
         for index, position in remaining:
             item = self._items[index]
-            shown_item = item if position is None else _shown_item(item, parts[position])
-            if shown_item is not None or position is None:
+            if position is None:  # An item that cannot be read is sent unchanged.
+                shown_items.append((index, item))
+            elif (shown_item := _shown_item(item, parts[position])) is not None:
                 shown_items.append((index, shown_item))
-        # Merge the model's messages whose results are omitted.
+        # Merge the model's messages whose results are omitted. The newest answer must not change.
         unread = {index for index, position in enumerate(self.positions) if position is None}
         unmergeable = unread | self._items_of_newest_answer()
         messages = merge_neighbours(shown_items, join_chat, unmergeable)

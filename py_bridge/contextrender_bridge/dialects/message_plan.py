@@ -175,15 +175,15 @@ class MessagePlan:
                 self._arguments.pop((message, number), None)
                 self._calls.add((message, number))
         self._show_stubs(newest, newest.stop)
-        # Find the last message before it in the prompt, or the end of the answer that this message
-        # belongs to.
-        before = max((m for m in self.remaining_messages() if m < newest.start), default=-1)
-        before = (answer_ends or {}).get(before, before)
+        # Find the last shown message before the newest answer. In an answer with several messages,
+        # only the last one has calls that the agent answers, so the separating result is one of it.
+        last_shown = max((m for m in self.remaining_messages() if m < newest.start), default=-1)
+        answer_end = (answer_ends or {}).get(last_shown, last_shown)
         # If a message's text is omitted (""), its calls are shown, and so are their results. These
         # results separate it from the newest answer already.
-        has_only_calls = self._texts.get(before) == ""
-        if alternates and before >= 0 and not has_only_calls:
-            self._separate(before, newest.start)
+        has_only_calls = self._texts.get(answer_end) == ""
+        if alternates and answer_end >= 0 and not has_only_calls:
+            self._separate(answer_end, newest.start)
 
     def _separate(self, message: int, newest: int) -> None:
         """Show a result between `message` and the model's newest answer, if there is none.

@@ -75,7 +75,9 @@ class MessagesTranscript(Transcript):
     def __init__(self, body: Body, previous: Transcript | None = None) -> None:
         """Read `system` and the items of `messages`, and record which items have cache marks.
 
-        Continue from `previous`, an earlier transcript, if it can be reused.
+        If `previous`, an earlier transcript, can be reused, copy what it read of the items before
+        `_read_count`, and read the others. Volatile items, from `_end` on, may change in the next
+        request, so they are not read.
         """
         # The earlier transcript can be reused only if it has the same system prompt.
         system = _system_text(body.get("system"))
@@ -97,7 +99,6 @@ class MessagesTranscript(Transcript):
             self._readings.append([] if blocks is None else self._read(item, blocks))
             kinds = {reading.kind for reading in self._readings[-1]}
             self._finish_item(index, is_always_sent="other" in kinds or kinds <= {"thinking"})
-        # The volatile items at the end are not read.
         self._readings += [[] for _ in self._items[self._end :]]
         # The numbers of the items with cache marks of the agent, the volatile items included.
         self._marked: list[int] = (
@@ -142,6 +143,7 @@ class MessagesTranscript(Transcript):
             # messages before `end`, where the volatile items at the end of the prompt begin.
             end = history_end([item for _, item in shown_items])
             shown_items[:end] = _place_system_messages(shown_items[:end])
+        # The newest answer must not change, so it is not merged.
         messages = merge_neighbours(shown_items, join_blocks, self._items_of_newest_answer())
         return {**self._body, "messages": messages}
 
@@ -307,7 +309,7 @@ def _shown_item(item: Json, readings: Sequence[_BlockReading], plan: MessagePlan
     first remaining call gets it, because Gemini refuses a first call without a signature.
     """
     content = item["content"]
-    # A text is the content of one message. Its substitute text "" means that it is omitted.
+    # If the content is a plain text, the item is one message. The substitute "" omits it.
     if isinstance(content, str):
         is_shown, text = plan.shows(readings[0].message), plan.text(readings[0].message)
         if not is_shown or text == "":
@@ -374,7 +376,7 @@ def _shown_block(
         return block if arguments is None else {**block, "input": json.loads(arguments)}
     if not plan.shows(reading.message):
         return OMITTED
-    # `text` is the substitute for the message's text; None for its own, empty if it is omitted.
+    # `text` is the substitute for the message's text: None for its own, "" if only calls are shown.
     text = plan.text(reading.message)
     if text is None or reading.kind == "media":
         return block

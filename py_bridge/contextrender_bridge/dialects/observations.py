@@ -51,12 +51,15 @@ class ObservationTranscript(Transcript):
 
         Read an observation after a message of the model as the result of a call in that message.
         Add each other message in its canonical form. Items that cannot be read are always sent.
+
+        A message of the model thus changes if an observation follows it. So if the last message is
+        of the model, it may still change, and no later transcript can continue from this one.
         """
         earlier = reusable_transcript(previous, ObservationTranscript)
         if earlier:
             next_items = body["messages"][earlier.stable_count : earlier.stable_count + 1]
             if any(map(is_observation, next_items)):
-                earlier = None  # The last message of `previous` gets a call, so it changes.
+                earlier = None  # The last message of the model in it gets another call.
         super().__init__(body, "messages", earlier)
         self.positions: list[int | None] = earlier.positions[: self._read_count] if earlier else []
         """The position of each item's canonical message, None for an unread item."""
@@ -75,14 +78,12 @@ class ObservationTranscript(Transcript):
             self._finish_item(index, is_always_sent=position is None)
         self.positions += [None] * (len(self._items) - self._end)
         if model_position == len(self.messages) - 1:
-            # The model's last message becomes a call if the next request continues with an
-            # observation. Such a history is read again from its start, which happens rarely.
-            self.stable_count = 0
+            self.stable_count = 0  # This is rare: requests usually end with a result or the user.
 
     def apply(self, plan: MessagePlan) -> Json:
         """Return the body with the messages that the plan shows.
 
-        If the last message is an omitted observation, `NOT_SHOWN` replaces it.
+        If the last message is an omitted result, `NOT_SHOWN` replaces it.
         """
         if not self._items:
             return dict(self._body)
@@ -95,7 +96,7 @@ class ObservationTranscript(Transcript):
                 shown_items.append((index, item))
             elif (shown_item := self._shown_item(item, message, plan)) is not None:
                 shown_items.append((index, shown_item))
-        # Merge the model's messages whose observations are omitted.
+        # Merge the model's messages whose results are omitted. The newest answer must not change.
         unread = {index for index, message in enumerate(self.positions) if message is None}
         unmergeable = unread | self._items_of_newest_answer()
         return {**self._body, "messages": merge_neighbours(shown_items, join_chat, unmergeable)}

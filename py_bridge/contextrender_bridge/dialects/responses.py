@@ -78,7 +78,7 @@ class ResponsesTranscript(Transcript):
         Continue from `previous`, an earlier transcript, if it can be reused. Record the items of
         each reasoning group, and the first call of each message that has a provider's signature.
         """
-        # Both fields may be a text, which is a message that comes from no item.
+        # Both fields may be a text, which is a message.
         field_messages = [
             {"role": role, "content": clean_text(text)}
             for role, text in (
@@ -97,7 +97,7 @@ class ResponsesTranscript(Transcript):
         # that item begins another message.
         self._answer_content: list[Any] | None = None
         if not earlier:
-            self.messages += field_messages
+            self.messages += field_messages  # They come from no item.
             self._finish_item(NO_ITEM, is_always_sent=False)
         # The reasoning items of each group, and the groups that also have other items.
         self._reasoning_items: dict[int, list[int]] = (
@@ -111,6 +111,7 @@ class ResponsesTranscript(Transcript):
             self._readings.append(reading)
             self._add_to_group(reading, index)
             self._finish_item(index, is_always_sent=reading.kind == "other")
+        # The volatile items at the end, from `_end` on, are always sent and not read.
         self._readings += [_ItemReading("other")] * (len(self._items) - self._end)
         if self._answer_content is not None:
             # The next request's first new item may belong to the model's last message, which would
@@ -311,7 +312,7 @@ def _shown_item(item: Any, reading: _ItemReading, plan: MessagePlan, substituted
         return {**item, key: arguments}
     if not plan.shows(reading.message):
         return OMITTED
-    # `text` is the substitute for the message's text; None for its own, empty if it is omitted.
+    # `text` is the substitute for the message's text: None for its own, "" if only calls are shown.
     text = plan.text(reading.message)
     if text is None:
         return item
@@ -323,6 +324,7 @@ def _shown_item(item: Any, reading: _ItemReading, plan: MessagePlan, substituted
     if not text or reading.message in substituted:
         return OMITTED
     substituted.add(reading.message)
+    # The item is a `text` of the model, or an `input` of the user or the system.
     kind = "output_text" if reading.kind == "text" else "input_text"
     return {**item, "content": with_text(item.get("content"), text, kind)}
 

@@ -195,7 +195,8 @@ def fit_table(
         for index, title in enumerate(titles)
     ]
     columns, remaining_width = _fitting_columns(full_widths, weights, width)
-    # Rich divides the remaining width among the text columns. One of them may take all of it.
+    # `_fitting_columns` reserves up to `MIN_TEXT_WIDTH` for each text column, its gap included.
+    # Rich divides the remaining width among these columns, and one of them may take all of it.
     max_text_width = MIN_TEXT_WIDTH + remaining_width - COLUMN_GAP
     table = new_table()
     for index in columns:
@@ -215,8 +216,9 @@ def _fitting_columns(
 ) -> tuple[list[int], int]:
     """Return the indexes of the columns that `fit_table` shows, and the width that remains.
 
-    `full_widths` has the width of each column if no text is cut. A text column may be cut to
-    `MIN_TEXT_WIDTH`.
+    `full_widths` has the width of each column if no text is cut, the gap included. A text column
+    may be cut to `MIN_TEXT_WIDTH`. `weights` has 0 for a text column; of the number columns, those
+    with the largest weights are shown first.
     """
     later_columns = range(1, len(full_widths))
     text_columns = [index for index in later_columns if not weights[index]]
