@@ -223,6 +223,7 @@ def test_side_call_is_not_recorded(setup: Setup) -> None:
     setup.model.script = [json_reply(chat("Fix the fault")), json_reply(chat("Seen."))]
     response = setup.post("/v1/chat/completions", {"model": "m", **SIDE[3]}, **headers)
     assert response.status_code == 200
+    assert "x-contextrender-session" not in response.headers
     assert setup.model.asked[-1].json["messages"] == SIDE[3]["messages"]
     setup.post("/v1/chat/completions", {"model": "m", **TOOLS, "messages": CALLS[:1]}, **headers)
     (view,) = until(lambda: setup.service.list_sessions(query=session)["sessions"])

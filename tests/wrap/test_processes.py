@@ -289,6 +289,17 @@ def test_run_totals_equal_service_totals(environment: dict[str, str], tmp_path: 
         with server.client() as client:
             listed = client.post("/walker/list_sessions", json={}).json()["reports"][0]["sessions"]
             rows = client.post("/walker/total_savings", json={}).json()["reports"][0]["rows"]
+            one = {"session": listed[0]["session"]}
+            exported = client.post("/walker/export_session", json=one).json()["reports"][0]
+            again = {"data": exported, "session": "again"}
+            assert client.post("/walker/import_session", json=again).is_success
+            for name in (one["session"], "again"):
+                seen = client.post("/walker/savings", json={"session": name}).json()["reports"][0]
+                whole = client.post("/walker/inspect_session", json={"session": name}).json()
+                session = whole["reports"][0]["session"]
+                assert (
+                    seen["totals"]["turns"] == session["turns"] == session["totals"]["calls"] == 5
+                )
     usage_totals, declared = listed[0]["totals"], report["declared"]
     assert (declared["tools"], declared["never_called"]) == (2, 1)
     assert declared["tokens"] == 2 * declared["tokens_never_called"] > 0

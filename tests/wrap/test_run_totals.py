@@ -114,6 +114,7 @@ def test_missing_usage_and_price_are_named() -> None:
     line = closing_line(collector.totals, "LINK", observing=False)
     assert "1 without usage" in line and "no price is known for nobody's" in line
     assert "1 sent unchanged" in line and "$" not in line
+    assert line.startswith("2 calls (1 not recorded, such as for a title);")
 
 
 def test_unknown_model_uses_its_familys_price() -> None:

@@ -56,7 +56,9 @@ def report(call: ProxiedCall, fit: RenderedRequest) -> Headers:
     conversation = call.conversation
     conversation.calls += 1
     conversation.failed_open += bool(fit.failure)
-    headers = [own_header("session", call.session)] if call.session else []
+    # A call for a title names a session, too, but is not recorded in it.
+    is_recorded = bool(call.messages or fit.failure)
+    headers = [own_header("session", call.session)] if call.session and is_recorded else []
     if fit.failure:
         headers += [
             own_header("fail-open", fit.failure),

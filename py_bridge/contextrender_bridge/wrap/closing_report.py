@@ -21,7 +21,10 @@ def closing_line(totals: RunTotals, link: str, *, observing: bool, failure: str 
         reason = f": {failure}" if failure else ""
         return f"no model call was answered{reason}; {link}"
     noun = "call" if totals.calls == 1 else "calls"
-    parts = [f"{totals.calls} {noun}", _tokens_part(totals, observing)]
+    count = f"{totals.calls} {noun}"
+    if totals.unrecorded_calls:
+        count += f" ({totals.unrecorded_calls} not recorded, such as for a title)"
+    parts = [count, _tokens_part(totals, observing)]
     parts += _cost_parts(totals, observing)
     if totals.fail_open_count:
         parts.append(f"{totals.fail_open_count} sent unchanged because the service failed")
@@ -77,6 +80,7 @@ def closing_json(totals: RunTotals, declared: DeclaredTools, link: str) -> dict[
     has_price = totals.priced_calls > 0
     return {
         "calls": totals.calls,
+        "unrecorded_calls": totals.unrecorded_calls,
         "tokens_before": totals.tokens_before,
         "tokens_after": totals.tokens_after,
         "longest_prompt": totals.longest_prompt,

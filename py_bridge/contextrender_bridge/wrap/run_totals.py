@@ -28,7 +28,8 @@ class RunTotals:
 
     `tokens_before` is the tokens of all full prompts, and `tokens_after` the tokens of the prompts
     that were sent. Both include the system prompt and tools. `longest_prompt` is the tokens of the
-    longest full prompt, and `model` the last call's model. `priced_calls` counts the calls with
+    longest full prompt, and `model` the last call's model. `unrecorded_calls` counts the calls that
+    no session has, such as those for titles. `priced_calls` counts the calls with
     usage and a known price. If a model has no price of its own, `price_source` maps it to the model
     whose price was used.
     """
@@ -38,6 +39,7 @@ class RunTotals:
     tokens_after: int = 0
     longest_prompt: int = 0
     model: str = ""
+    unrecorded_calls: int = 0
     calls_without_usage: int = 0
     fail_open_count: int = 0
     cost: float = 0.0
@@ -87,6 +89,7 @@ class TotalsCollector:
             before, after = _history_tokens(reply_headers)
             totals.calls += 1
             totals.fail_open_count += "fail-open" in reply_headers
+            totals.unrecorded_calls += {"session", "fail-open"}.isdisjoint(reply_headers)
             if usage is None:
                 totals.calls_without_usage += 1
                 totals.add_prompt(before=max(before, after), after=after)

@@ -126,11 +126,10 @@ def draw(view: Json, session: str, totals: Json) -> RenderableType:
     """
     name_width, turn_columns = _column_widths(view["results"]["tools"])
     turns = view["turns"][-turn_columns:]
-    # The newest call is not a turn yet if it awaits its answer.
+    # A call without an answer is not a turn yet, and the totals do not count it.
     head = Text.assemble(
         agent_text(session, "bold"),
-        f"  {view['turn_count'] - view['awaits_answer']} turns, "
-        f"{len(view['results']['positions'])} results, "
+        f"  {totals['turn_count']} turns, {len(view['results']['positions'])} results, "
         f"{view['policy']} with {_budget(view)} tokens. {headline(totals)}",
         old_versions_note(sum(len(turn["old_versions"]) for turn in turns)),
     )

@@ -122,6 +122,13 @@ class BranchReplay:
         return len(self.answer_positions) + self.awaits_answer
 
     @property
+    def answered_turns(self) -> int:
+        """The number of calls with a recorded answer or, as the last call may have, only usage."""
+        record = self.record_at(self.turns) if self.awaits_answer else None
+        is_only_reported = record is not None and record.usage is not None
+        return len(self.answer_positions) + is_only_reported
+
+    @property
     def next_turn(self) -> int:
         """The number of the next call without an answer."""
         return len(self.answer_positions) + 1
