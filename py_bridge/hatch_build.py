@@ -78,7 +78,9 @@ def _compile(source: Path, files: Iterable[Path], to: Path) -> Iterator[Path]:
     """
     runtime = importlib.import_module("jaclang.jac0core.runtime").JacRuntime
     jir = importlib.import_module("jaclang.jac0core.jir")
-    rename = importlib.import_module("jaclang.jac0core.compiler").patch_co_filenames_bytes
+    replace_source_paths = importlib.import_module(
+        "jaclang.jac0core.compiler"
+    ).patch_co_filenames_bytes
     compiler, program = runtime.get_compiler(), runtime.get_program()
     for path in files:
         if path.suffix != ".jac" or ASKS_A_MODEL.search(path.read_text("utf-8")):
@@ -88,7 +90,8 @@ def _compile(source: Path, files: Iterable[Path], to: Path) -> Iterator[Path]:
         compiled_file.parent.mkdir(parents=True, exist_ok=True)
         compiled_file.write_bytes(
             jir.write_precompiled_jir(
-                rename(code, str(source), jir.PRECOMPILE_SENTINEL),
+                # The code then has no paths of this machine.
+                replace_source_paths(code, str(source), jir.PRECOMPILE_SENTINEL),
                 jir.compute_module_key(str(path)),
                 jir.FLAG_PRECOMPILED,
             )

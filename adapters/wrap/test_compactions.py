@@ -46,9 +46,7 @@ class Summarised(Script):
     def check(self) -> None:
         """Check that the requests for a summary are recognised."""
         assert self.summary_requests
-        assert all(is_compaction("chat", body) for body in self.summary_requests), (
-            self.summary_requests
-        )
+        assert all(is_compaction(body) for body in self.summary_requests), self.summary_requests
 
     def check_results(self, count: int) -> None:
         """Check that the requests for a summary have the first `count` results.

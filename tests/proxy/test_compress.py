@@ -187,4 +187,4 @@ def test_large_history_is_dropped_after_a_pause(
     until(lambda: all(size <= 1000 for size in sizes()), why=sizes)
     replies = setup.proxy._compression._last_replies.items()
     (last,) = [reply for (_, session), reply in replies if session == name]
-    assert last.call.later is None and not last.call.fit.body
+    assert last.call.later_render is None and not last.call.fit.body

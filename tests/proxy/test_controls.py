@@ -98,8 +98,8 @@ HISTORY: list[Json] = [
 def test_compactions_of_every_shape(system: str | None, last: str, has_history: bool) -> None:
     prompt = [{"role": "system", "content": system}] if system else []
     items = [*prompt, *(HISTORY if has_history else ()), user(last)]
-    assert is_compaction("chat", {"messages": items})
-    assert is_compaction("chat", {"messages": items, "tools": [{}], "tool_choice": "none"})
+    assert is_compaction({"messages": items})
+    assert is_compaction({"messages": items, "tools": [{}], "tool_choice": "none"})
 
 
 def test_other_summary_request_is_not_a_compaction() -> None:
@@ -108,20 +108,19 @@ def test_other_summary_request_is_not_a_compaction() -> None:
         "Write a summary of the session logs in logs/.",
         "Summarize the conversation with the customer in mail.txt.",
     ):
-        assert not is_compaction("chat", {"messages": [user(text)]})
-        assert not is_compaction("chat", {"messages": [*HISTORY, user(text)], "tools": [{}]})
+        assert not is_compaction({"messages": [user(text)]})
+        assert not is_compaction({"messages": [*HISTORY, user(text)], "tools": [{}]})
 
 
 def test_similar_requests_are_not_compactions() -> None:
-    assert is_compaction("chat", {"messages": [{"role": "system", "content": OPENCODE}]}) is False
+    assert is_compaction({"messages": [{"role": "system", "content": OPENCODE}]}) is False
     begun = [{"role": "system", "content": OPENCODE}, user("Here is the conversation so far: x")]
-    assert is_compaction("chat", {"messages": begun})
-    assert not is_compaction("chat", {"messages": begun, "tools": [{}]})
-    assert not is_compaction("messages", {"messages": [user(CLAUDE), user("go on")]})
-    assert not is_compaction("messages", {"messages": [user(f"What does {CLAUDE!r} mean?")]})
+    assert is_compaction({"messages": begun})
+    assert not is_compaction({"messages": begun, "tools": [{}]})
+    assert not is_compaction({"messages": [user(CLAUDE), user("go on")]})
+    assert not is_compaction({"messages": [user(f"What does {CLAUDE!r} mean?")]})
     for items in ("x", [], [None], [{"content": 5}], [{"content": [5]}], {"a": 1}):
-        for dialect in ("chat", "messages", "responses"):
-            assert not is_compaction(dialect, {"messages": items, "input": items})
+        assert not is_compaction({"messages": items, "input": items})
 
 
 USER: list[dict[str, Any]] = [{"role": "user", "content": "hello"}]

@@ -69,101 +69,74 @@ def ask(text: str) -> Json:
 
 
 @pytest.mark.parametrize(
-    ("dialect", "body"),
+    "body",
     [
         # Claude Code: newest; with a reminder after it; with a system message after it; oldest.
-        ("messages", {**TOOLS, "messages": [*BLOCKS, user(CLAUDE)]}),
-        ("messages", {**TOOLS, "messages": [*BLOCKS, user("Go on.", CLAUDE, extra=REMINDER)]}),
-        ("messages", {**TOOLS, "messages": [*BLOCKS, user(CLAUDE), system("Be brief.")]}),
-        ("messages", {"system": HELPER, "messages": [*BLOCKS, user(CLAUDE[58:])]}),
-        ("messages", {**TOOLS, "messages": [*BLOCKS, user(CLAUDE[58:])]}),
+        {**TOOLS, "messages": [*BLOCKS, user(CLAUDE)]},
+        {**TOOLS, "messages": [*BLOCKS, user("Go on.", CLAUDE, extra=REMINDER)]},
+        {**TOOLS, "messages": [*BLOCKS, user(CLAUDE), system("Be brief.")]},
+        {"system": HELPER, "messages": [*BLOCKS, user(CLAUDE[58:])]},
+        {**TOOLS, "messages": [*BLOCKS, user(CLAUDE[58:])]},
         # Codex: a text, an item, the text of its first releases.
-        ("responses", {**TOOLS, "input": [*ITEMS, ask(CODEX)]}),
-        ("responses", {**TOOLS, "input": [*ITEMS, {"type": "compaction_trigger"}]}),
-        ("responses", {"input": [*ITEMS, ask(MEMENTO)]}),
-        ("responses", {"input": [*ITEMS, ask(CODEX), ask("<environment_context>x")]}),
+        {**TOOLS, "input": [*ITEMS, ask(CODEX)]},
+        {**TOOLS, "input": [*ITEMS, {"type": "compaction_trigger"}]},
+        {"input": [*ITEMS, ask(MEMENTO)]},
+        {"input": [*ITEMS, ask(CODEX), ask("<environment_context>x")]},
         # opencode: older releases send the history as messages, newer ones as text.
-        (
-            "chat",
-            {
-                "messages": [
-                    system(HELPER),
-                    *CALLS,
-                    ask("Provide a detailed prompt for continuing our conversation above."),
-                ]
-            },
-        ),
-        (
-            "messages",
-            {
-                "system": [{"type": "text", "text": HELPER}],
-                "messages": [*BLOCKS, ask("Summarize our conversation above.")],
-            },
-        ),
-        (
-            "chat",
-            {"messages": [system(ANCHORED), *CALLS, ask("Update the anchored summary below.")]},
-        ),
-        (
-            "responses",
-            {"instructions": ANCHORED, "input": [ask("Create a new anchored summary of it.")]},
-        ),
+        {
+            "messages": [
+                system(HELPER),
+                *CALLS,
+                ask("Provide a detailed prompt for continuing our conversation above."),
+            ]
+        },
+        {
+            "system": [{"type": "text", "text": HELPER}],
+            "messages": [*BLOCKS, ask("Summarize our conversation above.")],
+        },
+        {"messages": [system(ANCHORED), *CALLS, ask("Update the anchored summary below.")]},
+        {"instructions": ANCHORED, "input": [ask("Create a new anchored summary of it.")]},
         # pi and OpenClaw: one text.
-        (
-            "chat",
-            {
-                "messages": [
-                    system("You are a context summarization assistant. Your task is to read it."),
-                    ask("<conversation>\n[User]: Find it.\n</conversation>"),
-                ]
-            },
-        ),
-        (
-            "chat",
-            {
-                "messages": [
-                    system("You are a context summarization assistant. Your task is to read it."),
-                    ask("# Conversation\n[User]: Find it.\n\n# Instructions\nCreate a checkpoint."),
-                ]
-            },
-        ),
+        {
+            "messages": [
+                system("You are a context summarization assistant. Your task is to read it."),
+                ask("<conversation>\n[User]: Find it.\n</conversation>"),
+            ]
+        },
+        {
+            "messages": [
+                system("You are a context summarization assistant. Your task is to read it."),
+                ask("# Conversation\n[User]: Find it.\n\n# Instructions\nCreate a checkpoint."),
+            ]
+        },
         # Of other agents, older and newest releases.
-        ("responses", {"instructions": MEMENTO, "input": [*ITEMS, ask("Start Summarization")]}),
-        (
-            "chat",
-            {
-                "tools": [{"type": "function", "function": {"name": "_noop", "parameters": {}}}],
-                "messages": [system(HELPER), *CALLS, ask("Summarize our conversation above.")],
-            },
-        ),
-        ("chat", {"messages": [*CALLS, ask(f"\n---\n\nThe above is a list of {KIMI}")]}),
-        ("chat", {**TOOLS, "messages": [*CALLS, ask(f"\n{KIMI_TASK}\n\nYou are now {KIMI}")]}),
-        (
-            "chat",
-            {
-                "messages": [
-                    system("You are the component that summarizes internal chat history."),
-                    *CALLS,
-                    ask("First, reason in your scratchpad. Then, generate the <state_snapshot>."),
-                ]
-            },
-        ),
-        ("messages", {**TOOLS, "messages": [*BLOCKS, user(ROO)]}),
-        ("messages", {**TOOLS, "messages": [*BLOCKS, user(CLINE, extra=REMINDER)]}),
-        ("chat", {**TOOLS, "messages": [*CALLS, ask(VIBE)]}),
+        {"instructions": MEMENTO, "input": [*ITEMS, ask("Start Summarization")]},
+        {
+            "tools": [{"type": "function", "function": {"name": "_noop", "parameters": {}}}],
+            "messages": [system(HELPER), *CALLS, ask("Summarize our conversation above.")],
+        },
+        {"messages": [*CALLS, ask(f"\n---\n\nThe above is a list of {KIMI}")]},
+        {**TOOLS, "messages": [*CALLS, ask(f"\n{KIMI_TASK}\n\nYou are now {KIMI}")]},
+        {
+            "messages": [
+                system("You are the component that summarizes internal chat history."),
+                *CALLS,
+                ask("First, reason in your scratchpad. Then, generate the <state_snapshot>."),
+            ]
+        },
+        {**TOOLS, "messages": [*BLOCKS, user(ROO)]},
+        {**TOOLS, "messages": [*BLOCKS, user(CLINE, extra=REMINDER)]},
+        {**TOOLS, "messages": [*CALLS, ask(VIBE)]},
         # Hermes: free wording, recognised by `tool_choice`.
-        (
-            "chat",
-            {
-                **TOOLS,
-                "tool_choice": "none",
-                "messages": [*CALLS, ask("Write a hand-off for the session that goes on.")],
-            },
-        ),
+        {
+            **TOOLS,
+            "tool_choice": "none",
+            "messages": [*CALLS, ask("Write a hand-off for the session that goes on.")],
+        },
     ],
 )
-def test_compactions_are_recognised(dialect: str, body: Json) -> None:
-    assert is_compaction(dialect, body)
+def test_compactions_are_recognised(body: Json) -> None:
+    assert is_compaction(body)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +152,7 @@ def test_compactions_are_recognised(dialect: str, body: Json) -> None:
     ],
 )
 def test_other_requests_are_not_compactions(body: Json) -> None:
-    assert not is_compaction("chat", body)
+    assert not is_compaction(body)
 
 
 def test_compaction_of_older_opencode_is_sent_in_full(setup: Setup) -> None:

@@ -30,8 +30,8 @@ def main(words: Sequence[str]) -> None:
         event = json.load(sys.stdin)
         with Path(event["transcript_path"]).open(encoding="utf-8") as lines:
             calls = list(read_calls_after_compactions(lines, event["turn_id"]))
-        for branch, usage in calls:
-            report_usage(Path(words[0]), event, branch, usage)
+        for replaced, usage in calls:
+            report_usage(Path(words[0]), event, replaced, usage)
 
 
 def read_calls_after_compactions(
@@ -44,7 +44,7 @@ def read_calls_after_compactions(
     of earlier turns have been reported.
     """
     # The messages that the last text replaced; None if the call after the text was found already.
-    branch = None
+    replaced = None
     for line in lines:
         if not any(word in line for word in RECORDS):
             continue  # Parsing the other lines would be slow.
@@ -54,16 +54,17 @@ def read_calls_after_compactions(
             continue
         kind, payload = entry.get("type"), entry.get("payload") or {}
         if kind == "response_item" and payload.get("role") == "developer":
-            branch = _find_branch(payload.get("content") or []) or branch
+            # The plugin's text is a developer message, which names the messages that it replaces.
+            replaced = _find_replaced(payload.get("content") or []) or replaced
         elif kind == "compacted":
-            branch = None  # The plugin's text, if there is one, comes after this record.
-        elif kind == USAGE_RECORD and branch:
+            replaced = None  # The plugin's text, if there is one, comes after this record.
+        elif kind == USAGE_RECORD and replaced:
             if payload.get("turn_id") == turn:
-                yield branch, payload["usage"]
-            branch = None
+                yield replaced, payload["usage"]
+            replaced = None
 
 
-def _find_branch(content: Sequence[Mapping[str, Any]]) -> CompactedBranch | None:
+def _find_replaced(content: Sequence[Mapping[str, Any]]) -> CompactedBranch | None:
     """Return which messages the plugin's compaction text in a content replaces.
 
     Return None if the content has no such text.
@@ -73,11 +74,11 @@ def _find_branch(content: Sequence[Mapping[str, Any]]) -> CompactedBranch | None
 
 
 def report_usage(
-    data: Path, event: Mapping[str, Any], branch: CompactedBranch, counts: Mapping[str, Any]
+    data: Path, event: Mapping[str, Any], replaced: CompactedBranch, counts: Mapping[str, Any]
 ) -> None:
     """Send the usage of a call to the service.
 
-    `event` names the session and the model, `branch` the messages that the call's compaction text
+    `event` names the session and the model, `replaced` the messages that the call's compaction text
     replaced. `counts` are the tokens as Codex counts them. Do nothing if they count no prompt.
     """
     import httpx
@@ -89,11 +90,11 @@ def report_usage(
     usage = usage_of(str(event.get("model") or ""), counts)
     if usage is None:
         return
-    fields = {"messages": branch.messages, **usage.to_report()}
+    fields = {"messages": replaced.messages, **usage.to_report()}
     credentials = stored_credentials(data)
     httpx.post(
         f"{credentials.url}/walker/record_usage",
-        json={"session": event["session_id"], "branch": branch.number, "usage": fields},
+        json={"session": event["session_id"], "branch": replaced.number, "usage": fields},
         headers={"authorization": f"Bearer {credentials.token}"},
         timeout=REPORT_SECONDS,
         trust_env=False,

@@ -31,11 +31,13 @@ def main(words: Sequence[str]) -> None:
     """
     data = Path(words[0])
     agent = int(words[1]) if len(words) > 1 else os.getppid()
+    # Use the data folder's service, also if the agent's environment names another one.
     for name in SERVICE_VARIABLES:
         os.environ.pop(name, None)
     os.environ["CONTEXTRENDER_DATA"] = str(data)
     try:
         folder = make_private(data)
+        # Process ids are reused, so the name also has the time at which the process began.
         lease = folder / FOLDER / f"{agent}-{started_at(agent)}"
         lease.mkdir(parents=True, exist_ok=True, mode=0o700)
         find_service(folder, lambda _: None)

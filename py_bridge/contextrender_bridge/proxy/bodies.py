@@ -97,8 +97,8 @@ class RecentBodies:
             raise ValueError("the text ends too early, or is nested too deeply") from None
         if earlier:
             self._bodies.remove(earlier)
-            # Keep the transcripts that this body can continue. The items that a transcript will not
-            # read again (`stable_count`) must all be reused, because other items may differ.
+            # A transcript does not read its first `stable_count` items again. So this body can
+            # continue it only if it reused all of these items; others may differ.
             body.transcripts = [
                 transcript
                 for transcript in earlier.transcripts
@@ -159,13 +159,14 @@ def _parse(text: str, key: str, earlier: Body | None, shared_count: int) -> Body
         name, at = _read_value(text, at)
         at = _skip(text, at, ":")
         if name == key and text[at] == "[" and not body.prefix:
-            # Read the items one by one, to keep their positions. This sets `body.prefix`.
+            # Read the items one by one, to keep their positions. This sets `body.prefix`, unless
+            # the list is empty.
             body.fields_before = dict(body.fields)
             at = _read_items(text, at, key, body)
         else:
             if name == key:
-                # The field comes a second time, and JSON's rule is that the last value counts. So
-                # the items that were read before, and their positions, are not used.
+                # The field is no list, or comes a second time. JSON's last value counts, so forget
+                # the positions of items that were read before. No later body continues this one.
                 body.prefix, body.list_end = "", 0
             body.fields[name], at = _read_value(text, at)
         at, has_field = _skip_comma(text, at)

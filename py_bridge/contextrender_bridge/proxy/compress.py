@@ -67,8 +67,8 @@ class Compression:
         """Answer a request to compress `messages`, or to record the `usage` of a `session`'s call.
 
         In the reply, `unchanged` is the number of first messages that equal those of the session's
-        previous reply. If the gateway sent that one to the provider, the provider's cache has the
-        prompt up to there. If the messages are malformed, return them as they are. Raise
+        previous reply. If the gateway sent those messages to the provider, its cache has the prompt
+        up to there. If the messages are malformed, return them as they are. Raise
         InvalidRequest if `messages` is no list.
         """
         if "usage" in body and "messages" not in body:
@@ -76,10 +76,11 @@ class Compression:
         messages = body.get("messages")
         if not isinstance(messages, list):
             raise InvalidRequest("Field 'messages' must be a list.")
-        # A budget in the body replaces the one in the headers or the settings.
+        # A valid budget in the body replaces the one in the headers or the settings.
         budget = body.get("budget", body.get("token_budget"))
-        is_number = type(budget) is int and SMALLEST_BUDGET <= budget < 10**LONGEST_NUMBER
-        if budget == AUTO or is_number:  # Ignore any other value.
+        limit = 10**LONGEST_NUMBER  # a number has at most `LONGEST_NUMBER` digits
+        is_number = type(budget) is int and SMALLEST_BUDGET <= budget < limit
+        if budget == AUTO or is_number:
             controls = replace(controls, budget=budget)
         try:
             reply, call = await self._compress(path, headers, body, messages, controls)
@@ -104,7 +105,7 @@ class Compression:
         failure = call.fit.failure if call.fit.reply is None else ""
         # A usage report only needs to know whether rendering failed. So drop the messages.
         fit = RenderedRequest({}, failure=failure)
-        self._last_replies[key] = LastReply(hashes, replace(call, fit=fit, later=None))
+        self._last_replies[key] = LastReply(hashes, replace(call, fit=fit, later_render=None))
         while len(self._last_replies) > REMEMBERED:
             self._last_replies.popitem(last=False)
         pairs = zip(previous_hashes, hashes, strict=False)
@@ -152,26 +153,29 @@ class Compression:
             headers = [(b"user-agent", client.encode("ascii", "ignore")), *headers]
         dialect = "messages" if is_anthropic else "chat"
         call = await self._histories.fit(path, headers, request, dialect, controls)
-        fit = await call.rendered(self._histories.deadline)
+        rendered = await call.rendered(self._histories.deadline)
         full_reason = call.controls.full_reason
         # Without a rendered history, reply with the original messages and the reason.
-        if full_reason or fit.reply is None or fit.plan is None or fit.transcript is None:
+        plan, transcript = rendered.plan, rendered.transcript
+        if full_reason or rendered.reply is None or plan is None or transcript is None:
             reply = _reply_fields(messages, 0, 0, [], call.session)
-            if fit.failure:
-                reply["fail_open"] = fit.failure
+            if rendered.failure:
+                reply["fail_open"] = rendered.failure
             if full_reason:
                 reply["full_history"] = full_reason
             return reply, call
+        # The reply's ids have only a digest of this name, and `retrieve` needs the name.
         self._remember_name(controls.token, call.session)
         # Replace the shortened results by their texts, and remove the added calls again. `texts`
         # maps the position of each shortened result to its id and its new text.
-        texts = texts_for(call.session, fit.reply, fit.plan, fit.transcript.messages)
-        replaced = replace_results(fit.transcript, {n: text for n, (_, text) in texts.items()})
+        texts = texts_for(call.session, rendered.reply, plan, transcript.messages)
+        replaced = replace_results(transcript, {n: text for n, (_, text) in texts.items()})
         compressed = [message for n, message in enumerate(replaced) if n not in added]
-        before = after = fit.reply["tokens_before"]
+        before = after = rendered.reply["tokens_before"]
         # `tokens_after` lacks the results that are shown beyond the budget: report no saving then.
-        if not fit.results_beyond_budget:
-            after = min(fit.reply["tokens_after"] + MARK_TOKENS * len(texts), before)
+        # It also lacks the lines with ids that replace results.
+        if not rendered.results_beyond_budget:
+            after = min(rendered.reply["tokens_after"] + MARK_TOKENS * len(texts), before)
         ids = [id for id, _ in texts.values()]
         return _reply_fields(compressed, before, after, ids, call.session), call
 

@@ -143,13 +143,14 @@ class Connections:
     def _open_session(self) -> aiohttp.ClientSession:
         """Return a new session of aiohttp, and set `_certificate_fault`.
 
-        The session adds, decodes and follows nothing, so that replies are forwarded unchanged.
+        Replies are forwarded unchanged, so the session decompresses none and keeps no cookies.
         """
         certificates, self._certificate_fault = trusted_certificates()
         # Without certificates, connections without TLS still work.
         context = certificates or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.set_alpn_protocols(["http/1.1"])
-        # There is no limit of connections or of a call's whole time, but one of silence.
+        # `limit=0` allows any number of connections, and `total=None` calls of any length. Only the
+        # provider's silence is limited (`sock_read`).
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=0, keepalive_timeout=KEEPALIVE_SECONDS, ssl=context

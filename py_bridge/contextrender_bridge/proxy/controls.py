@@ -100,7 +100,7 @@ class Controls:
             delivery="rendered" if mode == "render" else "full",
         )
 
-    def for_request(self, session: str, dialect: str, body: Mapping[str, Any]) -> Controls:
+    def for_request(self, session: str, body: Mapping[str, Any]) -> Controls:
         """Return these settings, adapted to the request's session and body.
 
         For a holdout session and a compaction call, change the mode `render` to `observe`, so that
@@ -110,7 +110,7 @@ class Controls:
             # The proxy may cut the request of a compaction call to the model's window. But these
             # modes must never change a request, so do not mark it as such a call.
             return replace(self, is_compaction_call=False)
-        is_compaction_call = self.is_compaction_call or is_compaction(dialect, body)
+        is_compaction_call = self.is_compaction_call or is_compaction(body)
         if is_held_out(session, self.holdout):
             delivery, reason = "holdout", "holdout"
         elif is_compaction_call:

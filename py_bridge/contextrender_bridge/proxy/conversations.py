@@ -87,8 +87,8 @@ class Conversation:
             return budget
         return min(budget, self.max_tokens) if isinstance(budget, int) else self.max_tokens
 
-    def fix_system(self, transcript: Transcript) -> None:
-        """Replace the leading system messages of a transcript by those of the first call.
+    def keep_first_system(self, transcript: Transcript) -> None:
+        """Replace a transcript's leading system messages by those of the history's first call.
 
         If their number has changed, keep the transcript's own, and use them for later calls.
         """
@@ -156,16 +156,16 @@ class ProxiedCall:
     """One model call: its session, its rendered request `fit`, and its number of `messages`.
 
     A call that is certain to fit, or that is only observed, does not wait for the service. Then
-    `fit` is the original request, and the task `later` renders and records the call; otherwise
-    `later` is None. `messages` is 0 if the call is not recorded. `is_named` is false if the
-    session's name was made from its messages.
+    `fit` is the original request, and the task `later_render` renders and records the call.
+    Otherwise `later_render` is None. `messages` is 0 if the call is not recorded. `is_named` is
+    false if the session's name was made from its messages.
     """
 
     session: str
     fit: RenderedRequest
     conversation: Conversation
     controls: Controls
-    later: asyncio.Task[RenderedRequest] | None = field(default=None, repr=False)
+    later_render: asyncio.Task[RenderedRequest] | None = field(default=None, repr=False)
     messages: int = 0
     is_named: bool = True
 
@@ -178,14 +178,14 @@ class ProxiedCall:
     async def rendered(self, seconds: float = 0.0) -> RenderedRequest:
         """Return the rendered request.
 
-        If the task `later` renders it, wait at most `seconds` for it. Return the original request
-        if the task has not ended by then.
+        If the task `later_render` renders it, wait at most `seconds` for it. Return the original
+        request if the task has not ended by then.
         """
-        if self.later is None:
+        if self.later_render is None:
             return self.fit
         if seconds:
-            await asyncio.wait({self.later}, timeout=seconds)
-        return self.later.result() if self.later.done() else self.fit
+            await asyncio.wait({self.later_render}, timeout=seconds)
+        return self.later_render.result() if self.later_render.done() else self.fit
 
 
 def _media_tokens(message: Json) -> int:

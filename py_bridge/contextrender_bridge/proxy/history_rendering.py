@@ -72,7 +72,7 @@ class Histories:
         call = ProxiedCall("", RenderedRequest(body.fields), Conversation(), controls)
         try:
             transcript = body.read(dialect_of(dialect, body.fields))
-            call = _describe(call, path, headers, dialect, transcript)
+            call = _describe(call, path, headers, transcript)
             history_key = history_key_of(transcript.messages)
             # Add the conversation, the state that earlier calls of this history have left.
             call = self._conversations.add_state(call, history_key)
@@ -119,9 +119,11 @@ class Histories:
         """Render the call, after the history's earlier call is recorded, and return it.
 
         If the history is certain to fit the budget, or is only observed, the original request can
-        be sent at once. So return without waiting, with the task `later` that records the call.
+        be sent at once. So do not wait then, but return the call with the task `later_render`,
+        which records it.
         """
-        call.conversation.fix_system(transcript)
+        # A system prompt that changes with each call would start a branch each time.
+        call.conversation.keep_first_system(transcript)
         if self._pause.is_on:
             return self._failed(call, "paused")
         # Find out whether the full history is certain to fit the budget.
@@ -143,11 +145,11 @@ class Histories:
             # The request depends on the service's plan: wait for it.
             return replace(call, fit=await self._request_of(work, body, self.deadline))
         # Record the call in the background. The next call of the history waits for that.
-        later = asyncio.ensure_future(self._request_of(work, body, LATER_SECONDS))
-        self._recording.add(later)
-        later.add_done_callback(self._recording.discard)
-        conversation.start_recording(later)
-        return replace(call, later=later)
+        later_render = asyncio.ensure_future(self._request_of(work, body, LATER_SECONDS))
+        self._recording.add(later_render)
+        later_render.add_done_callback(self._recording.discard)
+        conversation.start_recording(later_render)
+        return replace(call, later_render=later_render)
 
     async def _request_of(
         self, work: Coroutine[Any, Any, RenderedRequest], body: Mapping[str, Any], seconds: float
@@ -230,7 +232,7 @@ class Histories:
 
 
 def _describe(
-    call: ProxiedCall, path: str, headers: Headers, dialect: str, transcript: Transcript
+    call: ProxiedCall, path: str, headers: Headers, transcript: Transcript
 ) -> ProxiedCall:
     """Return the call with its session, its transcript, and its settings for this session.
 
@@ -239,7 +241,7 @@ def _describe(
     """
     body = call.fit.body
     session = session_of(path, headers, transcript.messages)
-    controls = call.controls.for_request(session, dialect, body)
+    controls = call.controls.for_request(session, body)
     if controls.mode == "render" and has_references(body):
         controls = replace(controls, mode="observe", delivery="full", full_reason=REFERENCES)
     fit = RenderedRequest(body, transcript=transcript)

@@ -65,14 +65,14 @@ class ModelCalls:
         if body is None or controls.mode == "bypass":
             await pass_on(self._http, "POST", url, onward, raw, send, [])
             return
-        # Render the history. `call.later` is set if the service still records the call.
+        # Render the history. `call.later_render` is set if the service still records the call.
         call = await self._histories.fit(
             request.target.session, request.headers, body, request.dialect, controls
         )
-        if call.later is not None and len(raw) > LARGE_CHARACTERS:
+        if call.later_render is not None and len(raw) > LARGE_CHARACTERS:
             # The recording keeps the large history in memory, and may end long after the reply.
             # Start the timer that releases this memory once the recording has ended.
-            call.later.add_done_callback(lambda _: self._memory.start())
+            call.later_render.add_done_callback(lambda _: self._memory.start())
         # `capture` sends the reply to the agent, and keeps a copy to read the usage from.
         capture = UsageCapture(send)
         try:
@@ -118,6 +118,7 @@ class ModelCalls:
                 if retry is None:
                     # Accepted, or refused for good: the agent gets this reply.
                     await self._answer(call, attempts, start, send)
+                    # A stream may also end with a refusal. `send` has kept a copy of the reply.
                     attempts.note_late_refusal(content, send)
                     return attempts.delivery
             content = retry
@@ -125,20 +126,17 @@ class ModelCalls:
     async def _answer(
         self, call: ProxiedCall, attempts: CallAttempts, start: ReplyStart, send: Send
     ) -> None:
-        """Send the provider's reply to the agent, with headers that describe the sent prompt.
-
-        `fit` is the request that the headers describe.
-        """
-        fit = call.fit
+        """Send the provider's reply to the agent, with headers that describe the sent prompt."""
+        described_request = call.fit
         if attempts.sends_full_after_refusal:
             # The provider refused the rendered history, and got the full one.
             self._histories.failures.add("refused")
-            fit = RenderedRequest(fit.body, failure="refused")
-        elif call.later is not None:
+            described_request = RenderedRequest(call.fit.body, failure="refused")
+        elif call.later_render is not None:
             # In mode `observe`, wait for the headers that report what rendering would have done.
             patience = self._settings.render_timeout if call.controls.mode == "observe" else 0
-            fit = await call.rendered(patience)
-        headers = report(call, fit)
+            described_request = await call.rendered(patience)
+        headers = report(call, described_request)
         if tokens := attempts.truncated_to:
             headers.append(own_header("truncated-to", tokens))
         await relay(start.response, send, headers, start.body() if attempts.may_change else None)

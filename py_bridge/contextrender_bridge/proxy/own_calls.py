@@ -65,7 +65,7 @@ _ADDITION = re.compile(r"^\s*<(?!conversation>)[\w-]+>")
 """The start of a text that an agent itself adds, such as `<system-reminder>`."""
 
 
-def is_compaction(dialect: str, body: Mapping[str, Any]) -> bool:
+def is_compaction(body: Mapping[str, Any]) -> bool:
     """Return whether a request asks the model to summarise the history for the agent.
 
     Such a request ends with a compaction item or a known wording. A request without tools may also
@@ -88,11 +88,11 @@ def is_compaction(dialect: str, body: Mapping[str, Any]) -> bool:
     # If the history has tool calls, the instruction may be the last message or the system prompt.
     if _has_calls(items):
         return _asks_for_summary(last) or _system_asks_for_summary(body, items)
-    # Without tool calls, the last message must contain the history as a text. If it does not, the
-    # user asks for a summary of something else. The instruction is before this text, or in the
-    # system prompt.
+    # Otherwise the history must be a text in the last message, after the instruction. Without it,
+    # the user asks for a summary of something else.
     if _asks_for_summary(last):
         return bool(_TRANSCRIPT.search(last))
+    # Or the last message is only the history, and the instruction is in the system prompt.
     return _begins_with_conversation(last) and _system_asks_for_summary(body, items)
 
 

@@ -147,7 +147,8 @@ class Refusal:
         numbers = {_to_int(digits) for digits in _ANY_NUMBER.findall(_CODE.sub(b"", body))}
         if len(numbers) == 2:
             return cls(min(numbers), max(numbers))
-        # If the prompt has no more tokens than `limit`, this number cannot be the limit.
+        # One of the numbers is missing, or the prompt has no more tokens than `limit`. In the
+        # second case `limit` is not the limit, so return it only without a number of prompt tokens.
         return cls(None if prompt_tokens else limit)
 
     @property

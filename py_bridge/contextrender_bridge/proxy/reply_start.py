@@ -76,7 +76,8 @@ class ReplyStart:
                     break
                 self.chunks.append(chunk)
                 self._text += self._decoder.feed(chunk)
-                # A body that cannot be decoded is passed on as an answer.
+                # If nothing could be decoded so far, for example because the encoding is unknown,
+                # the body is passed on as an answer.
                 is_unreadable = not self._text
                 if not is_error and (is_unreadable or self._has_content(is_stream)):
                     return self

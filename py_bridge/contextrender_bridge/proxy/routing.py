@@ -67,7 +67,7 @@ class Target:
         return is_path and not (_ELSEWHERE.search(plain) or "#" in self.path)
 
     @property
-    def compresses(self) -> bool:
+    def is_own_endpoint(self) -> bool:
         """True for the proxy's own endpoints `compress`, `compact` and `retrieve`."""
         return self.path in (COMPRESS, COMPACT) or self.path.startswith(RETRIEVE)
 
@@ -102,7 +102,7 @@ class Request:
 
     - `url`: the provider's address for the request; empty if the path is not allowed.
     - `dialect`: the request format of a model call; empty for any other request.
-    - `compresses`: the request is for `compress`, `compact` or `retrieve`.
+    - `is_own_endpoint`: the proxy answers itself: `compress`, `compact` or `retrieve`.
     - `plain`: the body is not compressed.
     - `headers`, `onward`: the headers from the agent, and those to forward.
     """
@@ -111,7 +111,7 @@ class Request:
     method: str
     url: str
     dialect: str
-    compresses: bool
+    is_own_endpoint: bool
     plain: bool
     headers: Headers = field(repr=False)
     onward: Headers = field(repr=False)
@@ -129,7 +129,7 @@ class Request:
             method=method,
             url=_upstream_url(settings, target, headers, query) if is_allowed else "",
             dialect=DIALECT_OF_PATH.get(target.path, "") if method == "POST" else "",
-            compresses=target.compresses,
+            is_own_endpoint=target.is_own_endpoint,
             plain=is_plain(headers),
             headers=headers,
             onward=request_headers(headers),

@@ -87,7 +87,8 @@ class MeasuredRequest:
         weights = self._weights(calls_of)
         texts = [n for n, m in enumerate(messages) if n not in calls_of and m.get("content")]
         selected, remaining = _select_texts(messages, texts, weights, max_bytes - self._other_bytes)
-        # Cut the user's texts until at least `MIN_BYTES` remain for the newest result.
+        # Cut the user's texts until at least `MIN_BYTES` remain for the newest result. They are not
+        # added to `remaining`, because the newest result gets at least `MIN_BYTES` in any case.
         cuts = _cut_user_texts(messages, selected, self._sizes, excess=MIN_BYTES - remaining)
         newest = max(calls_of, default=-1)
         results: set[int] = set()

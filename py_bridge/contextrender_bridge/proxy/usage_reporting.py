@@ -92,6 +92,7 @@ def _rendering_headers(call: ProxiedCall, fit: RenderedRequest, reply: RenderVie
         before = reply["tokens_before"]
         after = before if is_unchanged else reply["tokens_after"]
         headers += [own_header("tokens-before", before), own_header("tokens-after", after)]
+    # Report the tokens of the tools that `wrap` added to the request.
     if added := added_by(declared_by(call)):
         headers.append(own_header("tokens-added", added))
     return headers
@@ -144,13 +145,14 @@ class UsageNotes:
         send it alone. If an earlier call of the history is not reported yet, report that call now.
         `usage` is None if the provider's reply has none. Ignore a call that was not recorded.
         """
-        usage_report = _usage_report(call, usage, delivery, reply)
         has_failed = call.fit.failure and call.fit.reply is None
         if not call.session or not call.messages or has_failed:
             return
         if earlier := self._unreported.get(id(call.conversation)):
             self._report_now(*earlier)
+        usage_report = _usage_report(call, usage, delivery, reply)
         call.conversation.usage_report = usage_report
+        # The next request may report this call, but must do so as this request's user.
         self._unreported[id(call.conversation)] = call, copy_context()
         asyncio.get_running_loop().call_later(
             REPORT_DELAY_SECONDS, self._report, call, usage_report
@@ -181,7 +183,7 @@ class UsageNotes:
             return
         call.conversation.usage_report = None
         sending = self._send(
-            call.session, call.conversation, usage_report, call.controls.token, call.later
+            call.session, call.conversation, usage_report, call.controls.token, call.later_render
         )
         task = asyncio.ensure_future(sending)
         self._reports.add(task)

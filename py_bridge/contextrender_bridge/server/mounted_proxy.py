@@ -37,7 +37,7 @@ def mounted_proxy(
         """
         headers = scope["headers"]
         token = first(headers, b"x-contextrender-token")
-        if not token and target.compresses:
+        if not token and target.is_own_endpoint:
             # The proxy's own endpoints need no provider's key, so the bearer may be our token.
             token = bearer(headers) or ""
         try:

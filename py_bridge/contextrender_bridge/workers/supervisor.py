@@ -66,10 +66,11 @@ class Supervisor:
         self._on_ready = ready
         self._on_end = on_end
         self._ready_pipe, ready_end = os.pipe()  # a worker writes its number when it serves
-        alive, self._alive_end = os.pipe()  # workers read its end when the supervisor has died
+        # Workers read the end of file from `alive` once the supervisor has died.
+        alive, self._alive_end = os.pipe()
         beats = mmap.mmap(-1, count)  # one byte per worker, a counter of its heartbeats
         self._workers = [Worker(number, count, ready_end, alive, beats) for number in range(count)]
-        self._numbers: dict[int, int] = {}
+        self._running: dict[int, int] = {}
         """The number of each running worker, by its process id."""
         self._started: dict[int, float] = {}
         """The time of each worker's start, by its number."""
@@ -79,8 +80,8 @@ class Supervisor:
         """Each worker's counter at the last check."""
         self._missed_checks = [0] * count
         self._next_check = time.monotonic() + CHECK_SECONDS
-        self._deadline: float | None = None
-        """The time at which workers that do not stop are killed; None before they must stop."""
+        self._stop_deadline: float | None = None
+        """The time at which workers that do not stop are killed; None until they must stop."""
         self._code = 0
         self._was_ready = False
 
@@ -112,7 +113,7 @@ class Supervisor:
     def _watch(self, selector: selectors.BaseSelector, wakeup_pipe: int) -> None:
         """Start the workers and replace those that end, until all must stop and have ended."""
         self._start_missing()
-        while self._numbers or self._deadline is None:
+        while self._running or self._stop_deadline is None:
             # Wait for an event or a timeout. If a signal has come, stop the workers.
             selector.select(self._seconds_to_wait())
             if set(PASSED_ON).intersection(_read(wakeup_pipe)):
@@ -125,24 +126,24 @@ class Supervisor:
             # Replace workers that have ended or are stuck. At the end, kill workers that do not
             # stop in time.
             self._remove_ended()
-            if self._deadline is None:
+            if self._stop_deadline is None:
                 self._start_missing()
                 self._check_heartbeats()
-            elif time.monotonic() > self._deadline:
+            elif time.monotonic() > self._stop_deadline:
                 self._send(signal.SIGKILL)
 
     def _seconds_to_wait(self) -> float:
         """Return the seconds until the next scheduled action."""
-        if self._deadline is not None:
-            return max(0.1, self._deadline - time.monotonic())
-        if len(self._numbers) < len(self._workers):  # a worker has ended and is not replaced yet
+        if self._stop_deadline is not None:
+            return max(0.1, self._stop_deadline - time.monotonic())
+        if len(self._running) < len(self._workers):  # a worker has ended and is not replaced yet
             return 0.05
         return max(0.0, self._next_check - time.monotonic())
 
     def _stop_workers(self) -> None:
         """Send SIGTERM to the workers. The first call sets the time at which they are killed."""
-        if self._deadline is None:
-            self._deadline = time.monotonic() + STOP_SECONDS
+        if self._stop_deadline is None:
+            self._stop_deadline = time.monotonic() + STOP_SECONDS
         self._send(signal.SIGTERM)
 
     def _remove_ended(self) -> None:
@@ -150,13 +151,13 @@ class Supervisor:
 
         While all workers are stopping, nothing follows.
         """
-        while self._numbers:
+        while self._running:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
                 return
-            number = self._numbers.pop(pid, None)
+            number = self._running.pop(pid, None)
             self._on_end(pid)
-            if number is not None and self._deadline is None:
+            if number is not None and self._stop_deadline is None:
                 self._decide_on(number, os.waitstatus_to_exitcode(status))
 
     def _decide_on(self, number: int, code: int) -> None:
@@ -182,7 +183,7 @@ class Supervisor:
         """Start each worker that is not running, at most once in `RESTART_SECONDS`."""
         for worker in self._workers:
             due = self._started.get(worker.number, float("-inf")) + RESTART_SECONDS
-            if worker.number not in self._numbers.values() and time.monotonic() >= due:
+            if worker.number not in self._running.values() and time.monotonic() >= due:
                 self._start(worker.number)
 
     def _check_heartbeats(self) -> None:
@@ -221,14 +222,14 @@ class Supervisor:
         sys.stderr.flush()
         pid = os.fork()
         if pid:  # This is the supervisor.
-            self._numbers[pid] = number
+            self._running[pid] = number
             return
         code = 1
         try:
             for signal_number in (*PASSED_ON, signal.SIGCHLD):
                 signal.signal(signal_number, signal.SIG_DFL)
-            # Do this after resetting the handlers. A signal before it still reaches the supervisor,
-            # which sends it again.
+            # Do this after resetting the handlers. Until then, Python writes this process's signals
+            # to the supervisor's pipe, and the supervisor sends them to this process again.
             signal.set_wakeup_fd(-1)
             os.close(self._alive_end)  # Only the supervisor may hold the writing end.
             code = self._work(self._workers[number])
@@ -244,7 +245,7 @@ class Supervisor:
 
     def _send(self, signal_number: signal.Signals, worker: int | None = None) -> None:
         """Send a signal to every worker, or only to worker number `worker`."""
-        for pid, worker_number in self._numbers.items():
+        for pid, worker_number in self._running.items():
             if worker in (None, worker_number):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal_number)

@@ -128,10 +128,11 @@ def _settings(args: argparse.Namespace) -> Settings:
 
 
 def _agent(name: str, variables: list[str]) -> Agent:
-    """Return the agent with this name, or, if `variables` are given, the command with this name.
+    """Return the agent with this name. If there is none, return the installed command instead.
 
-    The command takes its provider's address from these environment variables. Raise CommandError if
-    there is no such agent, or if the name is missing.
+    `variables` are environment variables from which a command takes its provider's address. If they
+    are given, the name is always a command's. Raise CommandError if the name is missing, or if it
+    is neither an agent's nor an installed command's and there are no variables.
     """
     if not name:
         raise CommandError(

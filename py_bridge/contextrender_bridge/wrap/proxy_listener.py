@@ -119,9 +119,9 @@ class ProxyListener:
             # After this status Codex uses HTTP at once. After any other it retries for seconds.
             raise InvalidRequest("Use HTTP here.", code="http_only", status=426)
         # The next part is the route. Its proxy receives only the path behind it.
-        route, slash, path = path.partition("/")
+        route, _, _ = path.partition("/")
         if route not in self._proxies:
-            raise NotFound(f"There is no {slash}{path} here.")
+            raise NotFound(f"There is no route {route} here.")
         scope = {**scope, "headers": headers, **_path_below(scope, f"{prefix}{route}")}
         await self._forward(self._proxies[route], scope, receive, send)
 
@@ -150,7 +150,7 @@ class ProxyListener:
         so their size is limited. The proxy forwards other bodies without reading them.
         """
         is_model_call = scope["method"] == "POST" and scope["path"].endswith(MODEL_CALLS)
-        is_read_here = is_model_call or Target.of(_raw_path(scope)).compresses
+        is_read_here = is_model_call or Target.of(_raw_path(scope)).is_own_endpoint
         if not is_read_here:
             await proxy(scope, receive, send)
             return

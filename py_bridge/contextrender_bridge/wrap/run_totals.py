@@ -92,6 +92,7 @@ class TotalsCollector:
             totals.unrecorded_calls += {"session", "fail-open"}.isdisjoint(reply_headers)
             if usage is None:
                 totals.calls_without_usage += 1
+                # A full prompt counts at least as many tokens as the prompt that was sent.
                 totals.add_prompt(before=max(before, after), after=after)
                 return
             # ContextRender may also add tokens, such as the recall tool's.

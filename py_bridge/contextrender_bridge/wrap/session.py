@@ -193,9 +193,9 @@ def _listener_app(
 ) -> Any:
     """Return the app that answers the agent's requests.
 
-    It has one proxy for each provider of `routes`, and the recall tool if `routes` serve one. The
-    proxies render prompts for a model that has the tool if the agent uses it (`agent_has_recall`).
-    Raise CommandError if the extra `proxy` is not installed.
+    It has one proxy for each provider of `routes`, and the recall tool if `routes` serve one. If
+    `routes.agent_has_recall`, the proxies assume that the model has the recall tool. Raise
+    CommandError if the extra `proxy` is not installed.
     """
     try:
         from contextrender_bridge.request_guards import Guard

@@ -29,9 +29,9 @@ _OWN_TABLES: Final = (
     *(f"[[hooks.{event}" for event in _EVENTS),
     "[mcp_servers.contextrender",
 )
-_TRUST: Final = "[hooks.state]"
+_TRUST_TABLE: Final = "[hooks.state]"
 """Codex's table for the hooks that the user trusts."""
-_TRUSTED_HOOK: Final = "[hooks.state."
+_HOOK_TRUST_TABLE: Final = "[hooks.state."
 """The start of Codex's table for one trusted hook."""
 HOOK_SECONDS: Final = 20
 START_SECONDS: Final = 60
@@ -130,8 +130,8 @@ def _tables_by_codex(block: str, text_before: str) -> list[str]:
 
     Codex has a table for each trusted hook. Its name ends with the hook's event and the number of
     the hook's group, as in `:stop:2:0"]` for the third group of the event `Stop`. Our group comes
-    after the groups in `text_before`. If no other hook is trusted, leave out the table for all
-    trusted hooks, too.
+    after the groups in `text_before`. The table `[hooks.state]` is for all trusted hooks: leave it
+    out, too, if no other hook is trusted.
     """
     # The ends of the names of the tables for our hooks.
     own_trust = tuple(
@@ -143,13 +143,14 @@ def _tables_by_codex(block: str, text_before: str) -> list[str]:
         first_line = table.partition("\n")[0]
         if table and not _is_own(table) and not first_line.endswith(own_trust):
             tables.append(table)
-    trusts_other_hook = any(table.startswith(_TRUSTED_HOOK) for table in tables)
-    return [table for table in tables if trusts_other_hook or not table.startswith(_TRUST)]
+    trusts_other_hook = any(table.startswith(_HOOK_TRUST_TABLE) for table in tables)
+    return [table for table in tables if trusts_other_hook or not table.startswith(_TRUST_TABLE)]
 
 
 def _settings(options: PluginOptions) -> str:
-    """Return the tables of our block: the hooks and the MCP server."""
-    # The service runs as long as the first hook's parent. `exec` makes that Codex, not a shell.
+    """Return the tables of our block in Codex's configuration: the hooks and the MCP server."""
+    # The service runs as long as the first hook's parent. With `exec`, the parent is Codex, and not
+    # a shell.
     hook = f"exec {shlex.join([*options.command('codex_hook'), str(options.tokens)])}"
     # The second hook reports usage, and the MCP server has the tool `recall`.
     usage_hook = f"exec {shlex.join(options.command('codex_usage'))}"

@@ -24,7 +24,7 @@ from contextrender_bridge.wrap.agents.base import (
     run_unchanged,
 )
 from contextrender_bridge.wrap.agents.hermes_settings import (
-    VARIABLE,
+    MANAGED_FOLDER_VARIABLE,
     HermesSettings,
     read_hermes_settings,
 )
@@ -78,7 +78,7 @@ class Hermes(Agent):
             return run_unchanged(request)
         settings = read_hermes_settings(request)
         _route_provider(settings, routes)
-        result = Redirect(list(request.arguments), {VARIABLE: str(request.folder)})
+        result = Redirect(list(request.arguments), {MANAGED_FOLDER_VARIABLE: str(request.folder)})
         # Hermes does not connect to our server if the user's own configuration names no server.
         if routes.serves_recall and not settings.has_mcp_servers:
             result.notes.append(NO_RECALL)
@@ -199,7 +199,8 @@ def _route_known_provider(settings: HermesSettings, name: str, routes: ProviderR
     base = configured_address or settings.variables.get(variable) or default_address
     mode = model.get("api_mode") or _mode(base)
     if name == "anthropic":
-        # Hermes accepts an address other than Anthropic's only if it ends in `/anthropic`. So the
+        # A route forwards `/v1/messages` to `messages` below its address, which thus needs `/v1`.
+        # Hermes accepts another address than Anthropic's only if it ends in `/anthropic`, so the
         # route gets this name.
         address = base if base.rstrip("/").endswith("/v1") else with_version(base)
         route = routes.route_to(address, name)

@@ -12,8 +12,9 @@ from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.wrap.agents.base import RunRequest, as_object, merge, read_file, value_of
 
-VARIABLE = "HERMES_MANAGED_DIR"
-MANAGED = Path("/etc/hermes")
+MANAGED_FOLDER_VARIABLE = "HERMES_MANAGED_DIR"
+"""The variable that names the administrator's folder."""
+MANAGED_FOLDER = Path("/etc/hermes")
 
 
 @dataclass
@@ -64,7 +65,7 @@ def read_hermes_settings(request: RunRequest) -> HermesSettings:
     Raise CommandError if one of the files cannot be read.
     """
     home = _home(request)
-    folder = Path(request.get(VARIABLE) or MANAGED)
+    folder = Path(request.get(MANAGED_FOLDER_VARIABLE) or MANAGED_FOLDER)
     managed = read_file(folder / "config.yaml", _yaml)
     managed_env = read_file(folder / ".env", _dotenv)
     user_config = read_file(home / "config.yaml", _yaml)
@@ -77,6 +78,7 @@ def read_hermes_settings(request: RunRequest) -> HermesSettings:
         managed_env,
         merge(user_config, managed),
         variables,
+        # Hermes ignores the administrator's servers if the user's configuration has none.
         has_mcp_servers=bool(user_config.get("mcp_servers")),
     )
 
