@@ -2,6 +2,7 @@
 
 import json
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.fitting import dialect_of
 from contextrender_bridge.dialects import DIALECTS
 from contextrender_bridge.proxy.bodies import RecentBodies
+from contextrender_bridge.proxy.shortening import MeasuredRequest
 from contextrender_bridge.proxy.splicing import splice
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,6 +75,69 @@ def test_kept_items_keep_their_bytes(dialect: str, data: st.DataObject, budget: 
         assert new_text.startswith(raw.decode()[:begin])
         assert new_text.endswith(raw.decode()[read.list_end :])
         assert json.loads(new_text)[key] == json.loads(json.dumps(new_body[key]))
+
+
+class OddWriter:
+    """Writes JSON in unusual formatting. Each object gets a unique mark and an odd value."""
+
+    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
+        self.draw = draw
+        self.texts: dict[str, str] = {}
+        """The text of each object, by mark."""
+        self.added: dict[str, str] = {}
+        """The text that was added to each object, by mark."""
+
+    def write(self, value: Any) -> str:
+        space = self.draw(st.sampled_from(["", "", " ", "\n\t"]))
+        if isinstance(value, list):
+            return f"[{space}{f'{space},'.join(map(self.write, value))}{space}]"
+        if not isinstance(value, dict):
+            return json.dumps(value, ensure_ascii=self.draw(st.booleans()))
+        mark, odd = f"mark {len(self.added)}", self.draw(st.sampled_from(ODD))
+        self.added[mark] = f'"odd": {odd},"odd" :{odd}{space}, "mark":"{mark}"'
+        members = [f"{json.dumps(key)}{space}:{self.write(value[key])}" for key in value]
+        self.texts[mark] = f"{{{f'{space}, '.join([*members, self.added[mark]])}}}"
+        return self.texts[mark]
+
+
+def marked_objects(value: Any) -> dict[str, Json]:
+    """Return all marked objects in a JSON value, by mark."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    found = {mark: one for child in inner for mark, one in marked_objects(child).items()}
+    if isinstance(value, dict) and "mark" in value:
+        found[value["mark"]] = value
+    return found
+
+
+@pytest.mark.parametrize("dialect", ["chat", "messages", "responses"])
+@given(data=st.data(), budget=BUDGETS, is_cut=st.booleans())
+@modest
+def test_kept_parts_of_a_changed_item_keep_their_bytes(
+    dialect: str, data: st.DataObject, budget: int, is_cut: bool
+) -> None:
+    body, key, writer = data.draw(bodies(dialect)), DIALECTS[dialect].key, OddWriter(data.draw)
+    texts = ",".join(map(writer.write, body.pop(key)))
+    try:
+        raw = f'{json.dumps(body)[:-1]}, "{key}": [{texts}]}}'.encode()
+    except UnicodeEncodeError:
+        return
+    read = RecentBodies().read(raw, key)
+    transcript = dialect_of(dialect, read.fields).read(read.fields)
+    if not transcript.messages:
+        return
+    if is_cut:
+        new_body = MeasuredRequest(read.fields, transcript).shorten(budget)
+    else:
+        plan = plan_of(transcript.messages, budget)
+        plan.breakpoints = tuple(data.draw(st.lists(st.sampled_from(range(9)), max_size=2)))
+        new_body = transcript.apply(plan)
+    new_text = splice(raw, read, key, new_body).decode()
+    assert json.loads(new_text) == json.loads(json.dumps(new_body))
+    originals = marked_objects(read.items)
+    for mark, kept in marked_objects(json.loads(new_text)[key]).items():
+        assert writer.added[mark] in new_text
+        if kept == originals[mark]:
+            assert writer.texts[mark] in new_text
 
 
 @pytest.mark.parametrize("dialect", PATHS)

@@ -6,15 +6,13 @@ earlier one, up to the end of an item, the parsed items of the earlier body are 
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import isfinite
 from typing import Any
 
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects import Dialect, Transcript
+from contextrender_bridge.proxy.json_text import read_value, skip, skip_comma, skip_space
 
 REMEMBERED = 64
 MAX_CHARACTERS = 64 * 2**20
@@ -23,20 +21,6 @@ CHANGEABLE_ITEMS = 6
 TRANSCRIPTS = 3
 LARGE_CHARACTERS = 16 * 2**20
 """A body with more characters is dropped during a pause; its next request is parsed in full."""
-
-_SPACE = re.compile(r"[ \t\n\r]*")
-
-
-def _read_number(text: str) -> float:
-    """Return a number with a fraction or an exponent. Raise ValueError if it is no finite one."""
-    number = float(text)
-    if not isfinite(number):
-        raise ValueError(f"no JSON has {number}")
-    return number
-
-
-_read_value = json.JSONDecoder(parse_float=_read_number, parse_constant=_read_number).raw_decode
-"""Return the JSON value at a position of a text, and the position after it."""
 
 
 @dataclass
@@ -93,7 +77,6 @@ class RecentBodies:
             earlier, shared_count = self._find_earlier(text)
             body = _parse(text, key, earlier, shared_count)
         except (IndexError, RecursionError):
-            # `_parse` reads the character at a position without checking the text's end.
             raise ValueError("the text ends too early, or is nested too deeply") from None
         if earlier:
             self._bodies.remove(earlier)
@@ -151,13 +134,13 @@ def _parse(text: str, key: str, earlier: Body | None, shared_count: int) -> Body
     # `at` is the position in the text. Begin at the first field, or after the list of items, whose
     # first items come from the earlier body.
     if earlier is None:
-        at = _skip(text, 0, "{")
+        at = skip(text, 0, "{")
         has_field = text[at] != "}"
     else:
-        at, has_field = _skip_comma(text, _continue_items(text, key, body, earlier, shared_count))
+        at, has_field = skip_comma(text, _continue_items(text, key, body, earlier, shared_count))
     while has_field:
-        name, at = _read_value(text, at)
-        at = _skip(text, at, ":")
+        name, at = read_value(text, at)
+        at = skip(text, at, ":")
         if name == key and text[at] == "[" and not body.prefix:
             # Read the items one by one, to keep their positions. This sets `body.prefix`, unless
             # the list is empty.
@@ -168,16 +151,16 @@ def _parse(text: str, key: str, earlier: Body | None, shared_count: int) -> Body
                 # The field is no list, or comes a second time. JSON's last value counts, so forget
                 # the positions of items that were read before. No later body continues this one.
                 body.prefix, body.list_end = "", 0
-            body.fields[name], at = _read_value(text, at)
-        at, has_field = _skip_comma(text, at)
-    if text[at] != "}" or _skip_space(text, at + 1) != len(text):
+            body.fields[name], at = read_value(text, at)
+        at, has_field = skip_comma(text, at)
+    if text[at] != "}" or skip_space(text, at + 1) != len(text):
         raise ValueError("not one object")
     return body
 
 
 def _read_items(text: str, at: int, key: str, body: Body) -> int:
     """Read the list of items at `at` into `body`, and return the position after the list."""
-    at = _skip(text, at, "[")
+    at = skip(text, at, "[")
     body.list_start = at
     body.items, body.starts, body.ends = [], [], []
     return _read_remaining_items(text, at, text[at] != "]", key, body)
@@ -192,7 +175,7 @@ def _continue_items(text: str, key: str, body: Body, earlier: Body, count: int) 
     body.reused_count, body.list_start = count, earlier.list_start
     body.items, body.starts = earlier.items[:count], earlier.starts[:count]
     body.ends = earlier.ends[:count]
-    at, has_item = _skip_comma(text, body.ends[-1])
+    at, has_item = skip_comma(text, body.ends[-1])
     return _read_remaining_items(text, at, has_item, key, body)
 
 
@@ -205,34 +188,12 @@ def _read_remaining_items(text: str, at: int, has_item: bool, key: str, body: Bo
     items, starts, ends = body.items, body.starts, body.ends
     while has_item:
         starts.append(at)
-        item, at = _read_value(text, at)
+        item, at = read_value(text, at)
         items.append(item)
         ends.append(at)
-        at, has_item = _skip_comma(text, at)
+        at, has_item = skip_comma(text, at)
     if text[at] != "]":
         raise ValueError("not a list")
     body.fields[key], body.list_end = items, at
     body.prefix = text[: ends[-1]] if ends else ""
     return at + 1
-
-
-def _skip_comma(text: str, at: int) -> tuple[int, bool]:
-    """Skip white space and a comma. Return the next position, and whether there was a comma."""
-    at = _skip_space(text, at)
-    if text[at] == ",":
-        return _skip_space(text, at + 1), True
-    return at, False
-
-
-def _skip(text: str, at: int, mark: str) -> int:
-    """Return the position after `mark` and white space; raise ValueError if `mark` is not next."""
-    at = _skip_space(text, at)
-    if text[at] != mark:
-        raise ValueError(f"no {mark}")
-    return _skip_space(text, at + 1)
-
-
-def _skip_space(text: str, at: int) -> int:
-    """Return the position after white space."""
-    match = _SPACE.match(text, at)
-    return match.end() if match else at
