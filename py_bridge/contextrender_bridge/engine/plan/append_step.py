@@ -29,7 +29,7 @@ MAX_LARGE_SHARE: Final = 0.2
 """The largest share of the budget that such a complete result may have."""
 
 MIN_LARGE_SHARE: Final = 0.05
-"""The share of the free tokens that such a result may have even if little of the budget is left."""
+"""The share of the budget for results that such a result may have even if little of it is left."""
 
 
 def append_step(context: CallContext, previous: Selection) -> SelectionBuilder | None:
@@ -74,14 +74,14 @@ def first_new(context: CallContext, previous: Selection) -> int:
 def _is_large(builder: SelectionBuilder, result: int) -> bool:
     """Return whether a new result is too large to be shown complete (docs/policies.md)."""
     size = builder.context.sizes[result]
-    if size > builder.context.view.parameters.newest_share * builder.free_tokens:
+    if size > builder.context.view.parameters.newest_share * builder.budget_for_results:
         return True
     # A needed result is complete, or else the agent would probably call the tool once more.
     if size <= MAX_SMALL_RESULT or _is_needed(builder.context, result):
         return False
     exceeds_budget_share = size > MAX_LARGE_SHARE * builder.context.view.budget
     exceeds_half_of_rest = size > builder.remaining_tokens / 2
-    exceeds_min_share = size > MIN_LARGE_SHARE * builder.free_tokens
+    exceeds_min_share = size > MIN_LARGE_SHARE * builder.budget_for_results
     return bool(exceeds_budget_share or (exceeds_half_of_rest and exceeds_min_share))
 
 

@@ -168,10 +168,12 @@ class CallContext:
 
 
 def tracker(view: PolicyInput) -> Callable[[int], Tracking]:
-    """Return a function `track(messages)` for the `CallContext`s of calls in order.
+    """Return a function `track(messages)` for the `CallContext`s of several model calls.
 
-    It returns the tracking of exactly the first `messages` messages of the view's history. The
-    number of messages must not fall from one call of the function to the next.
+    It returns the tracking (tracked tokens, words and segments) of exactly the first `messages`
+    messages of the view's history. Each call of the function must have at least as many messages as
+    the one before, because a tracking only grows. Only a replay's tracking can return its earlier
+    states.
     """
     earlier_tracking: Tracking | None = None
 
@@ -182,7 +184,7 @@ def tracker(view: PolicyInput) -> Callable[[int], Tracking]:
         has_later_messages = tracking is not None and tracking.message_count > messages
         if view.history.replay_tracking or not has_later_messages:
             return view.tracking_of(messages)
-        # The history's own tracking cannot go back, so the first messages are read again.
+        # The history's tracking has later messages, too, so read the first messages again.
         earlier_tracking = earlier_tracking or Tracking()
         earlier_tracking.catch_up(view.history, messages, view.originals, view.counter)
         return earlier_tracking

@@ -71,9 +71,10 @@ def _excerpt(context: CallContext, result: int, segments: Sequence[int]) -> Subs
 def parts_of(
     context: CallContext, result: int, segments: Sequence[int]
 ) -> tuple[str, tuple[int, ...]]:
-    """Return the text of these segments with `GAP` between them, and their ranges of the result.
+    """Return the text of these segments, with `GAP` wherever the result's text is omitted.
 
-    The ranges are a flat tuple: start, length, start, length. They count the result's characters.
+    Also return the segments' ranges of characters in the result, as a flat tuple: start, length,
+    start, length.
     """
     text = context.view.text_of(context.view.history.results.message[result])
     parts: list[str] = []
@@ -81,12 +82,12 @@ def parts_of(
     last_end = 0
     for start, end in _spans(context, result, segments):
         if start > last_end:  # text before this span is omitted
-            parts.append(_gap(parts))
+            parts.append(_gap_after(parts))
         parts.append(text[start:end])
         ranges += [start, end - start]
         last_end = end
     if last_end < len(text):  # the end of the text is omitted
-        parts.append(_gap(parts).rstrip())
+        parts.append(_gap_after(parts).rstrip())
     return "".join(parts), tuple(ranges)
 
 
@@ -168,8 +169,8 @@ def _number_tokens(number: int) -> int:
     return (len(str(number)) + 2) // 3
 
 
-def _gap(parts: Sequence[str]) -> str:
-    """Return `GAP`, which begins with a space unless it comes first or after a space."""
+def _gap_after(parts: Sequence[str]) -> str:
+    """Return `GAP` without its first space if there are no parts, or if the last ends with one."""
     needs_space = bool(parts) and not parts[-1][-1:].isspace()
     return GAP if needs_space else GAP.lstrip()
 

@@ -28,8 +28,8 @@ HEAD_SHARE: Final = 0.25
 LONG_HEAD_SHARE: Final = 0.5
 """The share of the beginning if the segments with a gain leave tokens of the excerpt unused."""
 
-MAX_MISFITS_OF_ONE: Final = 8
-MAX_MISFITS_OF_ALL: Final = 12
+MAX_MISFITS_OF_ONE_RESULT: Final = 8
+MAX_MISFITS_OF_ALL_RESULTS: Final = 12
 """The choice among one result's segments, or among all, ends after this many that do not fit."""
 
 MIN_TO_FILL: Final = 40
@@ -78,7 +78,7 @@ class ExcerptBuilder:
             return
         gains = self._gains(head_end, stop)
         self._add_best(
-            head_end, gains, lambda: size - self._excerpt_tokens[result], MAX_MISFITS_OF_ONE
+            head_end, gains, lambda: size - self._excerpt_tokens[result], MAX_MISFITS_OF_ONE_RESULT
         )
         self._add_head(result, head_end, size, LONG_HEAD_SHARE)
         self._builder.fix_excerpt(result, self._excerpt_tokens.pop(result))
@@ -103,7 +103,7 @@ class ExcerptBuilder:
         """Add the segments with the largest gains of all results that are not selected yet.
 
         The tokens of the whole selection stay within `limit`. If a newer result of the same file
-        has a segment with the same new tokens, add the newer result's segment instead.
+        has a segment with all tokens that a segment would make visible, add the newer one instead.
         """
         builder = self._builder
         if limit - builder.used_tokens <= MIN_TO_FILL:
@@ -119,7 +119,7 @@ class ExcerptBuilder:
             first,
             gains,
             lambda: limit - builder.used_tokens,
-            MAX_MISFITS_OF_ALL,
+            MAX_MISFITS_OF_ALL_RESULTS,
             prefers_newer=True,
         )
 
@@ -161,10 +161,10 @@ class ExcerptBuilder:
             if tokens <= limit:
                 segments.append(segment)
                 limit -= tokens
-                self._mark_visible(segment)
+                self._mark_visible(segment)  # `_best_first` then yields by the lower gains
             else:
                 misfits += 1
-                if misfits == MAX_MISFITS_OF_ONE:
+                if misfits == MAX_MISFITS_OF_ONE_RESULT:
                     break
         return sorted(segments)
 
@@ -250,7 +250,7 @@ class ExcerptBuilder:
         each yielded segment. This makes gains fall, and never rise. So an earlier gain is an upper
         bound, and the present gain must be computed only for the segment with the largest bound.
         """
-        by_first_gain = _largest_first(gains)
+        by_first_gain = _largest_first(gains)  # its last bound is below 0, which ends the loop
         next_bound, next_index = next(by_first_gain)
         # Segments whose gain was computed again, as (-gain, segment): the largest gain is at [0].
         heap: list[tuple[float, int]] = []
@@ -264,7 +264,8 @@ class ExcerptBuilder:
             gain = self._present_gain(segment)
             if not gain:
                 continue
-            # No other segment can have a larger gain than its bound.
+            # If no other segment has a larger bound, none has a larger gain. Otherwise put this
+            # segment back: its present gain is its new bound.
             if gain >= next_bound and (not heap or gain >= -heap[0][0]):
                 yield segment
             else:

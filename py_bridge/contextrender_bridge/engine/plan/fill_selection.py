@@ -105,17 +105,17 @@ def _excerpt_share(builder: SelectionBuilder, results: Sequence[int], token_limi
 
 
 PINNED_SHARE: Final = 0.5
-"""The share of the free tokens that pinned results may have."""
+"""The share of the budget for results that pinned results may have."""
 
 
 def take_pinned(builder: SelectionBuilder, scores: Scores) -> None:
-    """Select the pinned results: complete within `PINNED_SHARE` of the tokens, the newest first.
+    """Select the pinned results: complete ones, the newest first, and excerpts of the others.
 
-    Then add excerpts of the results that do not fit. The tokens of pinned results that are selected
-    already are subtracted from the share.
+    They have `PINNED_SHARE` of the budget for results. The tokens of pinned results that are
+    selected already are subtracted from the share.
     """
     pinned = builder.context.pinned
-    token_limit = PINNED_SHARE * max(0, builder.free_tokens) - _selected_pins_cost(builder)
+    token_limit = PINNED_SHARE * max(0, builder.budget_for_results) - _selected_pins_cost(builder)
     too_large: list[int] = []
     for result in reversed(pinned):
         if not builder.available[result]:
@@ -174,7 +174,7 @@ def _selected_pins_cost(builder: SelectionBuilder) -> int:
 
 
 COMPLETE_SHARE: Final = 0.9
-"""The share of the free tokens for complete results, in a prompt that is not repeated."""
+"""The share for complete results, in a prompt that is not repeated (`select_results`)."""
 
 
 def select_results(
@@ -188,23 +188,27 @@ def select_results(
     """Select the newest results, then the pinned ones, then other results, and return the builder.
 
     The other results are selected complete, in the order of their scores, and then as excerpts.
-    Without `share`, all results together may use all free tokens. With `share`, all but the newest
-    results may use this share of the free tokens. `complete_share` of these tokens is for complete
-    results, the rest for excerpts. The newest results are limited by the parameter `newest_share`,
-    and their excerpts have at most `max_excerpt` tokens each.
+
+    - The newest results may use the share `newest_share` (a parameter) of the budget for results.
+      Their excerpts have at most `max_excerpt` tokens each.
+    - With `share`, the pinned results, the other results and those that `builder` already has may
+      together use this share of the budget for results. Without `share`, all results, also the
+      newest ones, may together use the whole budget for results.
+    - Complete results are only added while `complete_share` of these tokens is not used, because
+      the rest is for excerpts.
     """
-    free, tokens_before = max(0, builder.free_tokens), builder.used_tokens
+    budget, tokens_before = max(0, builder.budget_for_results), builder.used_tokens
     newest_share = builder.context.view.parameters.newest_share
-    take_newest(builder, newest_share * free, scores, max_excerpt)
+    take_newest(builder, newest_share * budget, scores, max_excerpt)
     newest_tokens = builder.used_tokens - tokens_before
     take_pinned(builder, scores)
 
-    # The limits are for `used_tokens`, which counts all selected results.
+    # The limits are for `used_tokens`, the tokens of all results that are selected so far.
     if share is None:
-        complete_limit, limit = complete_share * free, float(free)
+        complete_limit, limit = complete_share * budget, float(budget)
     else:
-        complete_limit = min(free, newest_tokens + complete_share * share * free)
-        limit = min(free, newest_tokens + share * free)
+        complete_limit = min(budget, newest_tokens + complete_share * share * budget)
+        limit = min(budget, newest_tokens + share * budget)
     builder.select_in_order(scores.best_first, complete_limit)
     ExcerptBuilder(builder, scores).fill_up(limit)
     builder.select_in_order(scores.best_first, limit)  # use what the excerpts left unused

@@ -13,9 +13,10 @@ def show_best_effort(
 ) -> None:
     """Select as much of a result and its call as fits `token_limit` tokens, or nothing.
 
-    Try the complete result with its call, then the result with a cut call, then the result's first
-    line with the call, cut if needed. A first line has at most `max_tokens`. A cut call has at most
-    `max_tokens`, or the tokens of the result that is shown if these are more.
+    Select the complete result with its call if both fit. Otherwise, the call may be cut: select the
+    complete result if it has at most half of the limit, or else only its first line. A first line
+    has at most `max_tokens`. A cut call has at most `max_tokens`, or as many tokens as the prompt
+    shows of the result, whichever is more.
     """
     if builder.costs[result] <= token_limit:
         builder.select_complete(result)

@@ -66,12 +66,12 @@ def rebuild_partially(
 
     A rebuild is good enough if the total worth of its results is nearly as high as in the full
     rebuild, and if it shows the newest and pinned results as completely. All results but the newest
-    may use `share` of the free tokens. If the results up to a cut use more, the cut is not tried.
+    may use `share` of the budget for results. A cut whose results use more is not tried.
     """
     # Try the latest cuts first, because they keep most of the cached prompt.
     worth_of_results = worth_of(context)
     min_worth = (1 - MAX_LOSS) * _total_worth(full_rebuild, worth_of_results)
-    cuts = _cuts(context, previous, share * max(0, full_rebuild.free_tokens))
+    cuts = _cuts(context, previous, share * max(0, full_rebuild.budget_for_results))
     for cut, results in cuts_to_try(cuts):
         builder = SelectionBuilder.from_previous(context, previous, results)
         # A result before the cut that was omitted stays omitted, because showing it would change
@@ -85,7 +85,7 @@ def rebuild_partially(
 
 
 def select_few(builder: SelectionBuilder, scores: Scores, share: float) -> None:
-    """Select results within `share` of the free tokens. Later calls append results to them."""
+    """Select results within `share` of the budget for results, so that later calls can append."""
     max_excerpt = max_new_excerpt(builder.context.view)
     select_results(
         builder, scores, share=share, max_excerpt=max_excerpt, complete_share=COMPLETE_SHARE

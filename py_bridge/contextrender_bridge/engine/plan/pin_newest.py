@@ -20,19 +20,19 @@ def with_required_results(
     """
     view = context.view
     builder = SelectionBuilder(context, selection.text)
-    leaves_too_little = builder.free_tokens < NEWEST_SHARE * view.budget
+    leaves_too_little = builder.budget_for_results < NEWEST_SHARE * view.budget
     if leaves_too_little:  # the text leaves too little for the newest results: select less text
         builder = SelectionBuilder(context, select_text(context))
     # Select the required results first.
-    newest_limit = view.parameters.newest_share * max(0, builder.free_tokens)
+    newest_limit = view.parameters.newest_share * max(0, builder.budget_for_results)
     scores = scores_of(context)
     if force_newest:
         take_newest(builder, newest_limit, scores, max_excerpt(view))
     take_pinned(builder, scores)
-    required_results = [*builder.complete, *builder.fixed_excerpts]
+    required_results = [*builder.complete, *builder.fixed_excerpts]  # all that is selected so far
     # Fill the rest of the budget with the results of the given selection.
     _take_selected(builder, selection)
-    excerpts = builder.excerpts()
+    excerpts = builder.excerpts()  # those of required and of other results
     other_results = {*builder.complete, *excerpts}.difference(required_results)
     return replace(
         selection,
@@ -40,7 +40,7 @@ def with_required_results(
         complete=tuple(builder.complete),
         excerpts=excerpts,
         arguments=builder.arguments,
-        limits={},  # results whose substitute is still to be written are not selected
+        limits={},  # no selected result waits for its substitute (`_take_selected`)
         order=(*required_results, *(r for r in selection.shown_order if r in other_results)),
     )
 

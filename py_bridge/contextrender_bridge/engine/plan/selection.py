@@ -251,16 +251,19 @@ class Selection:
 
     def _result_changes(self, before: Selection, events: Sequence[int]) -> Changes:
         """Return the changes of results. `events` has the event number of each result."""
-        # A result that one of the two calls shows at greater length counts as changed.
-        shown_once = {*self.next_excerpts, *before.next_excerpts}
-        # If the restored text after a result changed, the result counts as changed, too. A reader
-        # of the stored changes then removes the earlier restored text.
-        text_changed = self._differing_restored(before) & before.restored.keys()
+        # A call shows the results in its `next_excerpts` in full or at length, and the next call
+        # shows only shorter excerpts of them. They count as changed in both calls.
+        shown_longer_once = {*self.next_excerpts, *before.next_excerpts}
+        # A host is a result after which parts of other results are shown again. If this restored
+        # text changed, the host counts as changed, too. A reader of the stored changes then removes
+        # the earlier restored text.
+        hosts_to_clear = self._differing_restored(before) & before.restored.keys()
         # Complete results: those that were not complete before, and the two kinds above.
         complete = {*self.complete}
         newly_complete = complete - {*before.complete}
-        newly_complete |= complete & (text_changed | shown_once)
-        # A result is dropped if this prompt shows it neither at its position nor after a host.
+        newly_complete |= complete & (hosts_to_clear | shown_longer_once)
+        # Dropped results: those that lost their own position, even if a part of them is now shown
+        # after a host, and those that were only shown after a host and are not visible any more.
         visible = self.shown_results | self.restored_results
         dropped = (before.shown_results - self.shown_results) | (before.restored_results - visible)
         return Changes(
@@ -268,7 +271,7 @@ class Selection:
             excerpts={
                 events[result]: excerpt
                 for result, excerpt in self.excerpts.items()
-                if result in shown_once or before.excerpts.get(result) != excerpt
+                if result in shown_longer_once or before.excerpts.get(result) != excerpt
             },
             dropped=frozenset(events[result] for result in dropped),
             restored={

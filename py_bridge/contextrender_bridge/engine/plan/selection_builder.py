@@ -20,8 +20,8 @@ from contextrender_bridge.engine.plan.selection import (
 class SelectionBuilder:
     """A selection of a call's results, while they are being selected.
 
-    - `free_tokens` is the part of the budget that the text does not use, and `used_tokens` the part
-      that the selected results use.
+    - `budget_for_results` is the part of the budget that the text does not use. `used_tokens` is
+      the part that the selected results use, and `remaining_tokens` the difference.
     - `available` says for each result whether it may still be selected. A result is not available
       if it has no call or is selected already.
     - `segments` has the segments of results that become excerpts, in the order they were added.
@@ -44,7 +44,7 @@ class SelectionBuilder:
         self.available: NDArray[np.bool_] = context.has_call.copy()
         self.call_tokens: list[int] = context.call_tokens.tolist()
         self.costs: list[int] = context.costs.tolist()
-        self.free_tokens = context.view.budget - int(sizes_of(text, context).sum())
+        self.budget_for_results = context.view.budget - int(sizes_of(text, context).sum())
 
     @classmethod
     def from_previous(
@@ -66,7 +66,7 @@ class SelectionBuilder:
     @property
     def remaining_tokens(self) -> int:
         """The tokens of the budget that are not used yet."""
-        return self.free_tokens - self.used_tokens
+        return self.budget_for_results - self.used_tokens
 
     def select_complete(self, result: int) -> None:
         """Select a complete result."""

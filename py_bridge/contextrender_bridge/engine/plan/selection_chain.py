@@ -102,6 +102,7 @@ class EdgeTrail:
         text = TextSelection(
             dropped=_keys_of(DROPPED, text_edges), cut=_substitutes(text_edges, event_text)
         )
+        # Parts of results that are shown again after another result, their host.
         restored = {
             result_numbers[host]: _restored_text(edges, result_numbers, event_text)
             for host, edges in self.restored.items()
@@ -170,7 +171,7 @@ def _substitutes(edges: Mapping[int, ShownEvent], event_text: EventText) -> dict
 def _next_excerpts(
     result_edges: Mapping[int, ShownEvent], event_text: EventText
 ) -> dict[int, Substitute]:
-    """Return the excerpts that the next call shows of results, by the result's number."""
+    """Return the shorter excerpts that the next call shows of results, by the result's number."""
     excerpts: dict[int, Substitute] = {}
     for result, edge in result_edges.items():
         if edge.kind != DROPPED and edge.fields.get("next_pieces"):

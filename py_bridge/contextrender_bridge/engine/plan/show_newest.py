@@ -34,9 +34,10 @@ def show_newest(context: CallContext, selection: Selection) -> Selection:
     in_part.sort(key=lambda result: (context.sizes[result], result))
     # Results of the turn that are complete already use a part of the limit.
     complete_tokens = sum(int(context.sizes[r]) for r in context.newest if r in selection.complete)
-    limit = min(NEWEST_TOKENS - complete_tokens, _free_tokens(context, selection))
+    limit = min(NEWEST_TOKENS - complete_tokens, _tokens_below_largest_budget(context, selection))
 
-    # Show results complete, the smallest first.
+    # Show results complete, the smallest first. `NEWEST_TOKENS` is a limit for complete results, so
+    # the tokens of the replaced excerpts are not subtracted from their sizes.
     complete: list[int] = []
     for result in in_part:
         size = int(context.sizes[result])
@@ -65,8 +66,8 @@ def show_newest(context: CallContext, selection: Selection) -> Selection:
     )
 
 
-def _free_tokens(context: CallContext, selection: Selection) -> int:
-    """Return how many tokens the prompt is below the largest automatic budget."""
+def _tokens_below_largest_budget(context: CallContext, selection: Selection) -> int:
+    """Return how many tokens the prompt is below the largest automatic budget, `view.budget`."""
     prompt = selection.tokens_in(context.view.history) - context.unbudgeted_tokens
     return context.view.budget - prompt
 

@@ -31,7 +31,7 @@ def contextrender(view: PolicyInput) -> Selection:
     exceeds the budget (oversized) is selected as a substitute. The returned selection has only the
     size limits of substitutes, because their texts are written later.
     """
-    # Rank by relevance, and embed texts for it, only if relevance or redundancy counts at all.
+    # Reading `view.relevance` embeds texts, so read it only if relevance or redundancy counts.
     parameters = view.parameters
     uses_vectors = parameters.weight_relevance or parameters.redundancy_penalty
     relevance = view.relevance if uses_vectors else np.zeros(len(view.costs))
@@ -40,15 +40,15 @@ def contextrender(view: PolicyInput) -> Selection:
     call_tokens = np.array(view.history.results.call_tokens, dtype=np.int64)
     budget = view.budget_for_results
 
-    # Select complete results. Oversized results of the last turn are candidates, too, at the cost
-    # of a substitute.
+    # Select complete results. Oversized results of the last turn compete with them, at the cost of
+    # a substitute. Older oversized results only get the tokens that remain (docs/method.md).
     limit, is_oversized = view.substitute_limit, view.oversized
     may_be_substituted = view.eligible & is_oversized & (limit > 0)
     may_be_complete = view.eligible & ~is_oversized
     is_candidate = may_be_complete | (may_be_substituted & (view.ages == 1))
     costs = np.where(is_oversized, call_tokens + limit, view.costs)
     costs = np.where(is_candidate, costs, budget + 1)  # so that others never fit
-    cosines_to = partial(cosines_among, view.vectors())
+    cosines_to = partial(cosines_among, view.vectors())  # embeds nothing
     greedy = select_greedily(usefulness, costs, budget, cosines_to, parameters.redundancy_penalty)
     complete = [result for result in greedy.selected if not is_oversized[result]]
     substituted = [result for result in greedy.selected if is_oversized[result]]

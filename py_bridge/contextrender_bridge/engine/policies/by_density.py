@@ -23,10 +23,10 @@ def reuse_density(view: PolicyInput) -> Selection:
     """
     context = next_call(view)
     builder, scores = SelectionBuilder(context, select_text(context)), scores_of(context)
-    free = max(0, builder.free_tokens)
-    take_newest(builder, view.parameters.newest_share * free, scores, math.inf)
+    budget = max(0, builder.budget_for_results)
+    take_newest(builder, view.parameters.newest_share * budget, scores, math.inf)
     take_pinned(builder, scores)
-    builder.select_in_order(scores.best_first, free)
+    builder.select_in_order(scores.best_first, budget)
     return selection_of(builder, scores)
 
 

@@ -137,7 +137,7 @@ def _selection(
         excerpts=excerpts,
         restored=dict(builder.restored),
         arguments=builder.arguments,
-        is_over=True,
+        is_over=True,  # this prompt or an earlier one omits something
         rebuilt=rebuilt,
         breakpoints=breakpoints,
     )
@@ -175,10 +175,10 @@ def breakpoints_of(
 ) -> tuple[int, ...]:
     """Return the positions of the messages after which a provider may cache the prompt.
 
-    After a full rebuild (`cut` is NO_CUT), return the messages at about the quarters of the prompt.
-    After a partial rebuild, the prompt is the same as before up to the message `cut`. Then return
-    the last of the `previous` breakpoints in this part, and the last quarters after it. The end of
-    the prompt is never among them.
+    After a full rebuild (`cut` is NO_CUT), return the messages that reach 25%, 50% and 75% of the
+    prompt's tokens. After a partial rebuild, the prompt is the same as before up to the message
+    `cut`. Then return the last of the `previous` breakpoints in this part, or `cut` if there is
+    none, and the last two of the other messages that come after it.
     """
     end_tokens = np.cumsum(_prompt_sizes(builder, excerpts))
     quarter_tokens = [share * end_tokens[-1] for share in QUARTERS]
@@ -186,7 +186,8 @@ def breakpoints_of(
     if cut == NO_CUT:
         return tuple(sorted({*quarters}))
     # The provider has cached the part that stays the same only up to an earlier breakpoint, so keep
-    # the last earlier breakpoint. Two quarters after it become breakpoints, too.
+    # the last earlier breakpoint. The other breakpoints are as late as possible, because they then
+    # cover most of the prompt.
     kept_breakpoint = max((position for position in previous if position <= cut), default=cut)
     later_quarters = [position for position in quarters if position > kept_breakpoint]
     last_quarters = later_quarters[-(MAX_BREAKPOINTS - 1) :]
