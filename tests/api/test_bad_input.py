@@ -21,7 +21,7 @@ ROLES = "role must be one of system, developer, user"
 BAD_MESSAGES = [
     ({"role": [CANARY]}, ROLES),
     ({"role": "user", "content": {"a": CANARY}}, "content must be text"),
-    ({"role": "user", "content": [5]}, "content parts must be objects"),
+    ({"role": "user", "content": [5]}, "content parts must be objects or texts"),
     (result(7, CANARY), "needs its tool_call_id"),  # type: ignore[arg-type]
     (assistant(None) | {"tool_calls": CANARY}, "tool_calls must be"),
     (assistant(None) | {"tool_calls": [CANARY]}, "must be an object"),

@@ -88,7 +88,7 @@ def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
     return {
         **{f"events {age}": count for age, count in recall.events_by_age.items()},
         **{f"visible {age}": count for age, count in recall.visible_by_age.items()},
-        "values seen": recall.values_seen,
+        "values seen": recall.visible_value_shares,
         "turns": recall.turns,
         "turns with all": recall.turns_with_all_values,
         "calls": recall.invocations,

@@ -13,7 +13,7 @@ from contextrender_bridge.printing import add_json, positive_count
 
 MEASURE_LABELS = {
     "calls": "model calls",
-    "length": "history tokens per call",
+    "full_tokens_per_call": "history tokens per call",
     "prompt": "prompt tokens",
     "uncached": "  uncached",
     "cached": "  cache read",

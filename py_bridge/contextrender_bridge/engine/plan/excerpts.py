@@ -30,7 +30,7 @@ LONG_HEAD_SHARE: Final = 0.5
 
 MAX_MISFITS_OF_ONE_RESULT: Final = 8
 MAX_MISFITS_OF_ALL_RESULTS: Final = 12
-"""The choice among one result's segments, or among all, ends after this many that do not fit."""
+"""The search in the segments of one or of all results ends after this many that do not fit."""
 
 MIN_TO_FILL: Final = 40
 """If fewer tokens remain, no segments are searched for them."""

@@ -180,9 +180,9 @@ class Relevance:
         latest = {history.last_user, history.last_assistant} - {-1}
         total = sum(history.text_tokens[message] for message in latest)
         if task:
-            total += _tokens_of_part(history.text_tokens[history.first_user], task, TASK_CHARACTERS)
+            total += tokens_of_part(history.text_tokens[history.first_user], task, TASK_CHARACTERS)
         for result, text in zip(results, texts, strict=True):
-            total += _tokens_of_part(history.results.tokens[result], text, RESULT_CHARACTERS)
+            total += tokens_of_part(history.results.tokens[result], text, RESULT_CHARACTERS)
         return total
 
     def _latest_text(self) -> str:
@@ -195,7 +195,7 @@ class Relevance:
         return self.text_of(message) if message >= 0 else ""
 
 
-def _tokens_of_part(tokens: int, text: str, characters: int) -> int:
+def tokens_of_part(tokens: int, text: str, characters: int) -> int:
     """Estimate the tokens of a text's first `characters` characters. `tokens` is its full size."""
     return round(tokens * min(1.0, characters / max(len(text), 1)))
 

@@ -109,7 +109,10 @@ class BranchReplay:
         """The first user or system message with each value, among the first `_read_messages`."""
         self._read_messages = 0
         self._old_versions: dict[int, dict[int, int]] = {}
-        """The results of which each answer used an old version, by the answer's position."""
+        """The results of `old_versions_used`, by the answer's position.
+
+        They map each result whose outdated lines the answer used to the turn of the first edit.
+        """
 
     @property
     def awaits_answer(self) -> bool:
@@ -420,9 +423,9 @@ class BranchReplay:
         """Return the rendering of a call, as if all earlier calls had had these settings.
 
         `compact` returns stored result summaries. A cache-aware policy continues the selection
-        `previous` of an answered call. If `previous` is None, it continues the last rendering that
-        this method returned for these settings, if the history has the answer to that call. The
-        policy selects all answered calls in between first.
+        `previous`, or the last rendering that this method returned for these settings. If the
+        history does not have the answer to that call, the policy starts before the first call.
+        Before it selects this call, it makes the selections of all answered calls in between.
         """
         # Other policies do not depend on earlier calls.
         if not policy_named(settings.policy).is_cache_aware:
@@ -449,8 +452,8 @@ class BranchReplay:
         """Return the rendering of a call that continues the `previous` selection.
 
         Without `select_answered`, `previous` must be the selection of the last answered call, or
-        None. With `select_answered`, `previous` may be older. Then the answered calls after it are
-        selected first, and this call continues the last of them.
+        None. With `select_answered`, it may be the selection of an earlier call. Then the policy
+        first makes the selections of the answered calls after it, and continues the last of them.
         """
         return render_call(
             history,

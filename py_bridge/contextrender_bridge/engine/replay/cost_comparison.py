@@ -54,7 +54,7 @@ def cost_curve(
     model: str = "",
     recall_results: Callable[[int], Sequence[int]] = lambda turn: (),
 ) -> CostCurve:
-    """Return the sums and the costs of a run's first calls, which are given in order.
+    """Return the sums and the costs of `calls`: all calls of a run up to some call, in order.
 
     `model` is used for calls that do not name one. `recall_results` returns the results that the
     answer of a turn repeats (docs/method.md, Measures).
@@ -69,6 +69,7 @@ def cost_curve(
     costs: list[float] = []
     full_costs: list[float] = []
     for call, name in zip(calls, models, strict=True):
+        # A full history above the model's window could not be sent.
         full_usage = _cap_to_window(call.full_usage, window_of(name))
         full_usages.append(full_usage)
         costs.append(_cost(call.usage, price_by_model[name]))
@@ -106,7 +107,7 @@ MIN_SESSIONS: Final = 20
 RESAMPLES: Final = 2_000
 INTERVAL: Final = (2.5, 97.5)
 """The percentiles between which 95% of the values are."""
-MEASURES: Final = ("calls", "length", "prompt", "uncached", "cached", "output")
+MEASURES: Final = ("calls", "full_tokens_per_call", "prompt", "uncached", "cached", "output")
 
 
 @dataclass(slots=True, frozen=True)
@@ -114,13 +115,13 @@ class BilledSession:
     """The sums of one session's calls with usage.
 
     `holdout` is true if the session received full histories for comparison, and false if it was
-    rendered. `length` is the mean number of tokens of the full history, over all calls of the
+    rendered. `full_tokens_per_call` is the mean size of the full history, over all calls of the
     session. `prompt` tokens are either `cached`, as read from the provider's cache, or `uncached`.
     """
 
     holdout: bool
     calls: int
-    length: float
+    full_tokens_per_call: float
     prompt: int
     uncached: int
     cached: int
@@ -128,10 +129,11 @@ class BilledSession:
 
     @classmethod
     def of(cls, rows: Iterable[Row]) -> Self | None:
-        """Return a session from the rows of its totals, or None if it is in neither group.
+        """Return a session from the rows of its totals, or None if it belongs to neither group.
 
-        A session is in the holdout group if one of its calls has this delivery. It is in neither
-        group if no call has usage, or if all calls have the delivery `full`.
+        The groups are the holdout sessions, which have a call with the delivery `holdout`, and the
+        other sessions with a call that has the delivery `rendered`. A session whose calls all have
+        the delivery `full`, or have no usage, belongs to neither.
         """
         deliveries: set[str] = set()
         total = CallTotals()
@@ -146,7 +148,7 @@ class BilledSession:
         return cls(
             holdout="holdout" in deliveries,
             calls=total.calls_with_usage,
-            length=total.full / max(total.calls, 1),
+            full_tokens_per_call=total.full / max(total.calls, 1),
             prompt=uncached + total.cache_read,
             uncached=uncached,
             cached=total.cache_read,

@@ -121,12 +121,13 @@ class RecallScore:
 
     *Result recall* is the share of recall events whose result was complete in their turn's prompt.
     *Value recall* is the share of an event's tokens that were visible, as a mean over the events.
-    A measure is None if there are no events. An invocation is a model call.
+    `visible_value_shares` is the sum of these shares. A measure is None if there are no events. An
+    invocation is a model call.
     """
 
     events_by_age: dict[str, int] = field(default_factory=_zero_by_age)
     visible_by_age: dict[str, int] = field(default_factory=_zero_by_age)
-    values_seen: float = 0.0
+    visible_value_shares: float = 0.0
     turns: int = 0
     turns_with_all_values: int = 0
     invocations: int = 0
@@ -154,7 +155,8 @@ class RecallScore:
             label = age_bin(event.age)
             self.events_by_age[label] += 1
             self.visible_by_age[label] += event.position in visible
-            self.values_seen += 1 - len(event.tokens & unseen) / len(event.tokens)
+            visible_share = 1 - len(event.tokens & unseen) / len(event.tokens)
+            self.visible_value_shares += visible_share
         self.turns += 1
         self.turns_with_all_values += not unseen
 
@@ -199,7 +201,7 @@ class RecallScore:
     @property
     def value_recall(self) -> float | None:
         """The mean, over the events, of the share of their tokens that were visible."""
-        return _share(self.values_seen, self.events)
+        return _share(self.visible_value_shares, self.events)
 
     @property
     def complete_turns(self) -> float | None:

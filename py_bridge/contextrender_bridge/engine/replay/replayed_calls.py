@@ -15,7 +15,7 @@ from contextrender_bridge.engine.call.missing_results import MissingResult
 from contextrender_bridge.engine.call.render_call import RenderedCall
 from contextrender_bridge.engine.call.settings import SettingsByTurn
 from contextrender_bridge.engine.history.history import History
-from contextrender_bridge.engine.plan.ranking import RESULT_CHARACTERS
+from contextrender_bridge.engine.plan.ranking import RESULT_CHARACTERS, tokens_of_part
 from contextrender_bridge.engine.plan.selection import RenderedMessage, Selection
 from contextrender_bridge.engine.replay import let_requests_run
 from contextrender_bridge.engine.replay.branch_replay import BranchReplay
@@ -223,15 +223,14 @@ class Replays:
         embedded. If the call is answered, count its results as embedded from now on. A call without
         an answer will be replayed again, so its results do not count as embedded.
         """
-        if not rendered.embedded_tokens:
+        if not rendered.embedded_tokens:  # the policy did not embed anything for this call
             return 0
         history = rendered.view.history
         latest = {history.last_user, history.last_assistant} - {-1}
         total = sum(history.text_tokens[message] for message in latest)
         for result in range(replay.embedded_results, len(history.results)):
-            size = len(self._branch.text_of(history.results.message[result])) or 1
-            share = min(1.0, RESULT_CHARACTERS / size)
-            total += round(history.results.tokens[result] * share)
+            text = self._branch.text_of(history.results.message[result])
+            total += tokens_of_part(history.results.tokens[result], text, RESULT_CHARACTERS)
         if is_answered:
             replay.embedded_results = len(history.results)
         return total

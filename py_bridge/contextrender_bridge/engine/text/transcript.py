@@ -72,8 +72,11 @@ def check_messages(messages: Sequence[object], start: int) -> None:
 
 
 def split(message: Json, position: int, counter: TokenCounter) -> list[TranscriptEvent]:
-    """Return the events of a checked message: first its text or result, then its tool calls."""
-    # The message without its calls.
+    """Return the events of a checked message: first its text or result, then its tool calls.
+
+    The text of an event is stored apart from its shell, which is the JSON of all other fields.
+    """
+    # The text or result, and its shell. In the shell, a placeholder replaces the calls.
     role = _ROLES[message["role"]]
     text, shell = _take_text_out(message, "content")
     tokens = counter.message({**message, "tool_calls": None})
@@ -202,8 +205,9 @@ def _problem(message: object) -> str:
     content = message.get("content")
     if content is not None and not isinstance(content, str | list):
         return "content must be text, a list of parts, or null"
+    # OpenAI's parts are objects, but some clients send plain texts.
     if isinstance(content, list) and not all(isinstance(part, dict | str) for part in content):
-        return "content parts must be objects"
+        return "content parts must be objects or texts"
     if _is_too_deep(message):
         return f"may have up to {MAX_LEVELS} levels of lists and objects"
     if role == "tool":
