@@ -48,7 +48,8 @@ class _Loop:
         self._calls = calls_of(run.messages)
         self._history: list[Json] = []
         self._times: list[float] = []
-        # The positions in `_history` of each recorded result, by its recorded position.
+        # By the recorded position of each result: the positions in `_history` of the result and of
+        # its copies, which the agent fetched later.
         self._copies: dict[int, list[int]] = {}
         # The number of recorded messages that are in `_history`.
         self._appended_count = 0
@@ -73,6 +74,7 @@ class _Loop:
                 break
             self._fetch(repeatable)
             fetched_results.update(repeatable)
+        # What is still missing has no recorded call, or is missing even after it was fetched.
         self.score.steps += 1
         self.score.steps_with_misses += bool(missing_results)
         self.score.output += self._prompts.tokens([self._run.messages[turn.position]])
@@ -116,7 +118,8 @@ class _Loop:
         missing_values = unseen_tokens(used_values, prompt.messages)
         missing_results = {event.position for event in turn.events if event.tokens & missing_values}
 
-        # Newest results of which the prompt shows no copy.
+        # Newest results that the prompt shows nowhere, neither the recorded result nor a copy that
+        # was fetched later.
         newest = [self._run.messages[position] for position in turn.newest]
         are_small = self._prompts.tokens(newest) <= NEWEST_TOKENS
         shown_results = prompt.complete if are_small else prompt.visible

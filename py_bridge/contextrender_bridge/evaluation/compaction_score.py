@@ -85,8 +85,12 @@ class CompactionScore:
     def to_json(self) -> dict[str, Any]:
         """Return the score as plain values. Shares are in [0, 1].
 
-        Shares are of the measured steps: steps that used values which only results from before the
-        compaction have. Under `values`, they are of these values.
+        A measured step used values that occur only in results from before the compaction.
+
+        - `summary_had_all`, `read_again` and `shown` are the shares of the measured steps that had
+          all of these values. Under `values` are the shares of the values that the steps had.
+        - `count` is the number of compactions. `avoided` has, by budget, the number of compactions
+          that an agent with this budget need not make.
         """
         return {
             "count": self.count,

@@ -154,18 +154,19 @@ def _prompts_after(
 ) -> Iterator[tuple[int, Prompt, Sequence[Json]]]:
     """Render the session's calls, and yield position, prompt and history of each later call.
 
-    A later call is one after the compaction, and its position is its answer's in `after`. `after`
-    has the messages after the compaction, with None in place of each removed message. The prompts
-    of the measured `steps` are yielded even if their answer was removed. The calls before the
-    compaction are rendered first, because a selection and an automatic budget depend on the
-    previous ones.
+    `after` has the messages after the compaction, with None in place of each removed message. A
+    later call is a call whose answer is in `after`, and its position is the answer's index there.
+    The prompts of the measured `steps` are yielded even if their answer was removed. The calls
+    before the compaction are rendered first, because a selection and an automatic budget depend on
+    the previous ones.
     """
     render, history = Renderer(case, compaction.model, NoEmbedder()), list[Json]()
     # Messages before the compaction have negative positions.
     for position, message in enumerate([*compaction.before, *after], -len(compaction.before)):
         is_answer = message is not None and message["role"] == "assistant"
         if history and (is_answer or position in steps):
-            prompt = render(history, [0.0] * len(history))
+            times = [0.0] * len(history)  # equal times, so that no prompt expires
+            prompt = render(history, times)
             if position >= 0:
                 yield position, prompt, history
         if message is not None:

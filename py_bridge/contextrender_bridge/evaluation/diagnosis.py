@@ -180,24 +180,24 @@ class _CompactedHistory:
             read_turn=self._calling_turn(event.position),
             dropped_turn=self._turn_counts[self._before_count],  # the last before the compaction
         )
-        result = _repeated_result(self._compaction.after[:position], missing_values)
-        return loss if result is None else self._with_repeated_result(loss, result)
+        reread_position = _repeated_result(self._compaction.after[:position], missing_values)
+        return loss if reread_position is None else self._as_reread(loss, reread_position)
 
-    def _with_repeated_result(self, loss: Loss, result: int) -> Loss:
-        """Return the loss of a value that the agent read again, in the message number `result`.
+    def _as_reread(self, loss: Loss, position: int) -> Loss:
+        """Return the loss of a value that the agent read again.
 
-        Messages are counted from the compaction. The loss is moved to the turn that called for this
-        message, and gets the tokens and the cost of the message and its call.
+        The result that the agent read is message number `position` after the compaction. The loss
+        gets the tokens and the cost of this result and its call.
         """
         compaction = self._compaction
-        call = self._calls.get(self._before_count + result)
+        call = self._calls.get(self._before_count + position)
         counter = counter_for(compaction.model or None)
-        tokens = counter.message(compaction.after[result]) + (counter.call(call) if call else 0)
+        tokens = counter.message(compaction.after[position]) + (counter.call(call) if call else 0)
         price = Prices.of().of_model(compaction.model)
-        repeated_turn = self._calling_turn(self._before_count + result)
+        repeated_turn = self._calling_turn(self._before_count + position)
         return replace(
             loss,
-            turn=repeated_turn,
+            turn=repeated_turn,  # this turn, not the later use, is the first that needed the value
             kind=ASKED_AGAIN,
             repeated_turn=repeated_turn,
             tokens=tokens,

@@ -38,7 +38,8 @@ Sums = Mapping[str, Floats]
 def with_derived(sums: Sums) -> Sums:
     """Return the sums and the values derived from them (docs/evaluation.md has the formulas).
 
-    The costs use only runs whose history exceeds the budget, in the columns that begin with `over`.
+    The paper's cost and the true-prefix cost use the columns that begin with `over`. These have
+    only the runs whose history exceeds the budget, and include the policy's own model calls.
     """
     # The paper's cost assumes one share of cached tokens for all prompts: the full history's.
     cached_share = np.nan_to_num(_quotient(sums["over full cached"], sums["over full prompt"]))
@@ -51,12 +52,14 @@ def with_derived(sums: Sums) -> Sums:
     uncached = sums["over prompt"] - sums["over cached"]
     prefix_cost = INPUT * uncached + CACHED * sums["over cached"] + other_cost
 
-    # Prompt tokens. A token that repeats the previous prompt is cached, and counts as `share`.
+    # Prompt tokens of all runs. A token that repeats the previous prompt is cached, and counts as
+    # `share`. With the full history, no policy makes model calls of its own.
     discounted: dict[str, Floats] = {}
     for share in PREFIX_SHARES:
-        discount = 1 - share
-        discounted[f"prompt at {share}"] = sums["prompt"] - discount * sums["cached"] + sums["own"]
-        discounted[f"full at {share}"] = sums["full prompt"] - discount * sums["full cached"]
+        agent_tokens = sums["prompt"] - (1 - share) * sums["cached"]
+        full_tokens = sums["full prompt"] - (1 - share) * sums["full cached"]
+        discounted[f"prompt at {share}"] = agent_tokens + sums["policy tokens"]
+        discounted[f"full at {share}"] = full_tokens
     return {
         **sums,
         **discounted,
@@ -78,8 +81,9 @@ def _quotient(numerator: Floats, denominator: Floats) -> Floats:
 def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
     """Return the columns of one run under one case, to be summed over runs.
 
-    The names are explained at the fields of `CaseScore` and `LoopScore` that they count. Each
-    billing rule (`billing.RULES`) has columns in dollars.
+    Most columns are fields of `RecallScore`, `CaseScore` and `LoopScore`, which explain them. The
+    columns that begin with `full` are of `RunScore`, with the full history. Each billing rule
+    (`billing.RULES`) has columns in dollars.
     """
     recall, usage, policy_usage = score.recall, score.agent_usage, score.policy_usage
     bill_columns: dict[str, float] = {}
@@ -88,7 +92,7 @@ def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
     return {
         **{f"events {age}": count for age, count in recall.events_by_age.items()},
         **{f"visible {age}": count for age, count in recall.visible_by_age.items()},
-        "values seen": recall.visible_value_shares,
+        "visible value shares": recall.visible_value_shares,
         "turns": recall.turns,
         "turns with all": recall.turns_with_all_values,
         "calls": recall.invocations,
@@ -97,7 +101,7 @@ def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
         "cached": usage.cache_read,
         # The tokens of the policy's own calls. One output token costs as much as several prompt
         # tokens, and counts as that many.
-        "own": policy_usage.prompt + OUTPUT / INPUT * policy_usage.output,
+        "policy tokens": policy_usage.prompt + OUTPUT / INPUT * policy_usage.output,
         "full prompt": run.full.prompt,
         "full cached": run.full.cache_read,
         "runs": 1,
@@ -105,15 +109,15 @@ def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
         "newest complete": score.newest_complete,
         **_loop_columns(run, score.loop),
         **bill_columns,
-        **_over_columns(run, score),
+        **_over_budget_columns(run, score),
     }
 
 
-def _over_columns(run: RunScore, score: CaseScore) -> dict[str, float]:
+def _over_budget_columns(run: RunScore, score: CaseScore) -> dict[str, float]:
     """Return the columns of one run from which the paper's costs are computed: tokens.
 
-    They include the policy's own calls. All of them are zero if the run's history never exceeds the
-    budget, because the costs are of the other runs.
+    They include the policy's own calls. The paper's costs count only runs whose history exceeds the
+    budget, so all of these columns are zero for any other run.
     """
     full, usage, policy_usage = run.full, score.agent_usage, score.policy_usage
     columns: dict[str, float] = {
@@ -136,24 +140,25 @@ def _over_columns(run: RunScore, score: CaseScore) -> dict[str, float]:
 def _bill_columns(run: RunScore, score: CaseScore, rule: str) -> dict[str, float]:
     """Return a run's dollars under one billing rule: with the policy, and with the full history.
 
-    Columns named `prompts` have the dollars for prompts. Columns named `calls` have the dollars for
-    prompts and answers. The policy's own model calls are included, and billed as uncached.
+    A `prompt cost` is for the prompts, and a `cost` is the whole bill, for prompts and answers. The
+    policy's own model calls are included, and billed as uncached.
     """
     price, bill, full = price_under(rule, run.model), score.bills[rule], run.full_bills[rule]
     policy_cost = price.of(score.policy_usage)
     return {
-        f"{rule} prompts": cost_of(price, bill) + policy_cost,
-        f"{rule} calls": cost_of(price, bill, score.agent_usage.output) + policy_cost,
-        f"{rule} full prompts": cost_of(price, full),
-        f"{rule} full calls": cost_of(price, full, run.full.output),
+        f"{rule} prompt cost": cost_of(price, bill) + policy_cost,
+        f"{rule} cost": cost_of(price, bill, score.agent_usage.output) + policy_cost,
+        f"{rule} full prompt cost": cost_of(price, full),
+        f"{rule} full cost": cost_of(price, full, run.full.output),
     }
 
 
 def _loop_columns(run: RunScore, loop: LoopScore | None) -> dict[str, float]:
     """Return the columns of one run's closed loop: counts and dollars. Zeros if not replayed.
 
-    `loop refetched` counts repeated calls. `loop without` counts the steps that missed a result
-    even after the repeated calls.
+    In a closed loop, the agent repeats the calls whose results it misses. `loop refetched` counts
+    these calls. `loop without` counts the steps that missed a result even after them. A `cost` is
+    the dollars for prompts and answers, of the agent and of the policy's own model calls.
     """
     loop_score = loop or LoopScore()
     columns: dict[str, float] = {
@@ -166,8 +171,8 @@ def _loop_columns(run: RunScore, loop: LoopScore | None) -> dict[str, float]:
         agent_cost = cost_of(price, loop_score.bills[rule], loop_score.output)
         # A run without a loop must not count in the full history's cost, either.
         full_cost = cost_of(price, run.full_bills[rule], run.full.output) if loop else 0.0
-        columns[f"loop {rule} calls"] = agent_cost + price.of(loop_score.policy_usage)
-        columns[f"loop {rule} full calls"] = full_cost
+        columns[f"loop {rule} cost"] = agent_cost + price.of(loop_score.policy_usage)
+        columns[f"loop {rule} full cost"] = full_cost
     return columns
 
 
@@ -206,10 +211,11 @@ RULE_TITLES: Final = {
 
 
 def _rule_figures(rule: str, title: str) -> Sequence[Figure]:
-    """Return the figures of one billing rule: what prompts, calls and the closed loop cost.
+    """Return the figures of one billing rule: the costs of prompts, of calls and of a closed loop.
 
-    They are quotients of the columns of `_bill_columns` and `_loop_columns`. The whole bill is for
-    prompts and answers. `title` is the rule's title, which the figures' titles include.
+    The cost of calls is the whole bill, for prompts and answers. In a closed loop, the agent
+    repeats the calls whose results it misses. `title` is the rule's title, which the figures'
+    titles include.
     """
 
     def share(name: str, cost: str, column: str, full_column: str) -> Figure:
@@ -218,16 +224,16 @@ def _rule_figures(rule: str, title: str) -> Sequence[Figure]:
         return Figure(f"{rule}_{name}", full_title, numerator=column, denominator=full_column)
 
     return (
-        share("prompts", "prompts", f"{rule} prompts", f"{rule} full prompts"),
-        share("calls", "whole bill", f"{rule} calls", f"{rule} full calls"),
+        share("prompts", "prompts", f"{rule} prompt cost", f"{rule} full prompt cost"),
+        share("calls", "whole bill", f"{rule} cost", f"{rule} full cost"),
         Figure(
             f"{rule}_dollars",
             f"whole bill, {title}, dollars per run",
-            numerator=f"{rule} calls",
+            numerator=f"{rule} cost",
             denominator="runs",
             percent=False,
         ),
-        share("loop", "closed loop", f"loop {rule} calls", f"loop {rule} full calls"),
+        share("loop", "closed loop", f"loop {rule} cost", f"loop {rule} full cost"),
     )
 
 
@@ -245,7 +251,7 @@ FIGURES: Final[Sequence[Figure]] = (
         )
         for age in AGES
     ),
-    _recall_figure("value_recall", "value recall", "values seen", "events"),
+    _recall_figure("value_recall", "value recall", "visible value shares", "events"),
     _recall_figure("turns_with_all_values", "turns with all values", "turns with all", "turns"),
     _recall_figure("newest_complete", COMPLETE, "newest complete", "newest"),
     *(figure for rule, title in RULE_TITLES.items() for figure in _rule_figures(rule, title)),

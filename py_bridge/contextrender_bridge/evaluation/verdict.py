@@ -186,21 +186,22 @@ class Verdict:
         cache = RULE_TITLES[self.rule].replace("cache", "prompt cache")
         if self.best is not None:
             return self._saving_sentence(self.best, cache)
-        default = _default(self.options)
+        default_option = _default(self.options)
         budgets = [option.case.budget or START_BUDGET for option in self.options]
-        within_all_budgets = self._longest_history <= min(budgets, default=0)
-        # `usually_pays_from` was measured with the default settings. For other settings, these runs
-        # are certainly too short only if every history is within all budgets.
-        if self._has_short_runs and (default is not None or within_all_budgets):
+        fits_all_budgets = self._longest_history <= min(budgets, default=0)
+        # Runs are known to be too short for the default settings, with which `usually_pays_from`
+        # was measured. They are too short for any settings if every history fits every budget.
+        are_certainly_short = default_option is not None or fits_all_budgets
+        if self._has_short_runs and are_certainly_short:
             return (
                 f"The longest history of these runs is {self._longest_history:,} tokens; under "
                 f"{cache}, ContextRender pays from about {self.usually_pays_from:,}. Do not use it "
                 "for such runs."
             )
-        if default is not None and not default.rating.saves_enough:
+        if default_option is not None and not default_option.rating.saves_enough:
             return (
                 f"Full history does as well for these runs: under {cache}, the default would take "
-                f"{default.cost.value or 0:.1%} of its cost{_refetch_note(default)}."
+                f"{default_option.cost.value or 0:.1%} of its cost{_refetch_note(default_option)}."
             )
         return (
             f"Full history is best for these runs: under {cache}, no replayed setting saves "

@@ -21,7 +21,7 @@ from contextrender_bridge.engine.parameters import (
     Pins,
     limits_of,
 )
-from contextrender_bridge.engine.plan.call_context import next_call
+from contextrender_bridge.engine.plan.call_context import context_of_next_call
 from contextrender_bridge.engine.plan.policy_input import PolicyInput, RelevanceOf
 from contextrender_bridge.engine.plan.ranking import Relevance
 from contextrender_bridge.engine.plan.selection import (
@@ -141,7 +141,9 @@ class RenderedCall:
         positions, excerpts = self.view.history.results.message, self.selection.excerpts
         displays = dict.fromkeys(self.selection.complete, "complete")
         displays |= {result: substitute.kind for result, substitute in excerpts.items()}
-        return {positions[r]: displays.get(r, "omitted") for r in next_call(self.view).pinned}
+        return {
+            positions[r]: displays.get(r, "omitted") for r in context_of_next_call(self.view).pinned
+        }
 
 
 def render_call(

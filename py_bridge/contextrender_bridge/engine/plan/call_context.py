@@ -192,6 +192,6 @@ def tracker(view: PolicyInput) -> Callable[[int], Tracking]:
     return track
 
 
-def next_call(view: PolicyInput) -> CallContext:
+def context_of_next_call(view: PolicyInput) -> CallContext:
     """Return the context of the next call."""
     return CallContext(view, len(view.history.roles), view.tracking_of)

@@ -14,7 +14,7 @@ import numpy as np
 
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.engine.parameters import Parameters
-from contextrender_bridge.engine.plan.call_context import next_call
+from contextrender_bridge.engine.plan.call_context import context_of_next_call
 from contextrender_bridge.engine.plan.pin_newest import with_required_results
 from contextrender_bridge.engine.plan.policy_input import PolicyInput, select_all
 from contextrender_bridge.engine.plan.ranking import cosines_among, select_greedily
@@ -156,7 +156,7 @@ def selection_for(view: PolicyInput, policy: Policy, agent_defaults: bool = Fals
     must_show_pins = bool(view.pins) and not policy.tracks_tokens  # others select pins themselves
     if not (agent_defaults or must_show_pins):
         return selection
-    context = next_call(view)
+    context = context_of_next_call(view)
     lacks_newest = agent_defaults and not selection.shown_results.issuperset(context.newest)
     lacks_pins = must_show_pins and not {*selection.complete}.issuperset(context.pinned)
     if not (lacks_newest or lacks_pins):

@@ -2,7 +2,7 @@
 
 import math
 
-from contextrender_bridge.engine.plan.call_context import next_call
+from contextrender_bridge.engine.plan.call_context import context_of_next_call
 from contextrender_bridge.engine.plan.call_text import select_text
 from contextrender_bridge.engine.plan.fill_selection import (
     select_results,
@@ -21,7 +21,7 @@ def reuse_density(view: PolicyInput) -> Selection:
     The other results are selected in the order of their result scores ("Result score" in
     docs/policies.md). Only newest and pinned results may be shown as excerpts.
     """
-    context = next_call(view)
+    context = context_of_next_call(view)
     builder, scores = SelectionBuilder(context, select_text(context)), scores_of(context)
     budget = max(0, builder.budget_for_results)
     take_newest(builder, view.parameters.newest_share * budget, scores, math.inf)
@@ -36,7 +36,7 @@ def contextrender_excerpts(view: PolicyInput) -> Selection:
     Complete results are selected in the order of their result scores ("Result score" in
     docs/policies.md).
     """
-    context = next_call(view)
+    context = context_of_next_call(view)
     scores = scores_of(context)
     builder = SelectionBuilder(context, select_text(context))
     return selection_of(select_results(builder, scores, max_excerpt=math.inf), scores)

@@ -11,7 +11,7 @@ import numpy as np
 
 from contextrender_bridge.engine.plan.append_step import append_step
 from contextrender_bridge.engine.plan.auto_budget import adjust_budget
-from contextrender_bridge.engine.plan.call_context import CallContext, next_call, tracker
+from contextrender_bridge.engine.plan.call_context import CallContext, context_of_next_call, tracker
 from contextrender_bridge.engine.plan.call_text import select_text, sizes_of
 from contextrender_bridge.engine.plan.partial_rebuild import (
     NO_CUT,
@@ -39,7 +39,7 @@ def contextrender_cache_aware(view: PolicyInput) -> Selection:
     results. If no earlier call was answered, assume that earlier prompts omitted nothing.
     """
     previous = select_answered_calls(view) if view.select_answered else view.previous
-    selection = step(next_call(view), previous or NOTHING_SHOWN)
+    selection = step(context_of_next_call(view), previous or NOTHING_SHOWN)
     if not selection.is_over:  # neither this prompt nor an earlier one omits anything
         return replace(select_all(view), budget=selection.budget)
     return replace(selection, reasons=_reasons(view, selection))

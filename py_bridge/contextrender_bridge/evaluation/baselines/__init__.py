@@ -21,7 +21,7 @@ import numpy as np
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.engine.history.history import NO_CALL
-from contextrender_bridge.engine.plan.call_context import next_call
+from contextrender_bridge.engine.plan.call_context import context_of_next_call
 from contextrender_bridge.engine.plan.pin_newest import with_required_results
 from contextrender_bridge.engine.plan.policy_input import PolicyInput
 from contextrender_bridge.engine.plan.selection import Selection
@@ -66,8 +66,8 @@ def baseline_policy(name: str, summaries: Summaries, agent_defaults: bool = Fals
     def select(view: PolicyInput) -> Selection:
         """Select with a summary. Restore a newest result that the summary replaces."""
         selection = select_with_summary(view, BASELINES[name], summaries)
-        context = next_call(view)
-        # `excerpts` has the summary at the result that it replaces.
+        context = context_of_next_call(view)
+        # If the summary replaces a result, `excerpts` maps this result to the summary.
         replaces_newest = any(
             substitute.kind == SUMMARY_KIND and result in context.newest
             for result, substitute in selection.excerpts.items()

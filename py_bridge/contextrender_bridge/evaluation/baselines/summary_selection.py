@@ -57,17 +57,17 @@ def select_with_summary(
     summary, select as `prune` does.
     """
     former = summaries.latest
-    if former and (selection := _select_beside(view, method, former)):
+    if former and (selection := _selection_with(view, method, former)):
         return selection
     # Extend the summary by the messages that the method wants covered.
     covered, already_covered = method.boundary(view), former.covered if former else 0
     if covered > already_covered:
         limit = int(method.share * view.budget) - HEADER_TOKENS
         new_summary = summaries.extend(view.originals(already_covered, covered), limit)
-        if new_summary and (selection := _select_beside(view, method, new_summary)):
+        if new_summary and (selection := _selection_with(view, method, new_summary)):
             return selection
     # Show the former summary with as many results as fit.
-    if former and (selection := _select_beside(view, method, former, needs_all=False)):
+    if former and (selection := _selection_with(view, method, former, needs_all=False)):
         return selection
     return prune(view)
 
@@ -77,7 +77,7 @@ def call_reserve(view: PolicyInput) -> int:
     return int(CALL_SHARE * view.budget)
 
 
-def _select_beside(
+def _selection_with(
     view: PolicyInput, method: SummaryMethod, summary: Summary, *, needs_all: bool = True
 ) -> Selection | None:
     """Return a selection with the summary, the texts of `method`, and the results after it.
@@ -89,8 +89,9 @@ def _select_beside(
     placement = _place_summary(view, text, summary) if text else None
     if placement is None:
         return None
-    # Go from the newest result to the oldest one that the summary does not cover.
+    # A summary in a user message is a part of the text, and then `cost` is 0.
     remaining_tokens = view.budget - view.tokens_of(placement.text) - placement.cost
+    # Go from the newest result to the oldest one that the summary does not cover.
     covered_results = view.history.results_before(summary.covered)
     selected: list[int] = []
     for result in reversed(range(covered_results, len(view.costs))):
