@@ -72,11 +72,8 @@ def check_messages(messages: Sequence[object], start: int) -> None:
 
 
 def split(message: Json, position: int, counter: TokenCounter) -> list[TranscriptEvent]:
-    """Return the events of a checked message: first its text or result, then its tool calls.
-
-    The text of an event is stored apart from its shell, which is the JSON of all other fields.
-    """
-    # The text or result, and its shell. In the shell, a placeholder replaces the calls.
+    """Return the events of a checked message: first its text or result, then its tool calls."""
+    # The shell is the JSON of all fields but the text, with a placeholder instead of the calls.
     role = _ROLES[message["role"]]
     text, shell = _take_text_out(message, "content")
     tokens = counter.message({**message, "tool_calls": None})
@@ -205,7 +202,6 @@ def _problem(message: object) -> str:
     content = message.get("content")
     if content is not None and not isinstance(content, str | list):
         return "content must be text, a list of parts, or null"
-    # OpenAI's parts are objects, but some clients send plain texts.
     if isinstance(content, list) and not all(isinstance(part, dict | str) for part in content):
         return "content parts must be objects or texts"
     if _is_too_deep(message):
