@@ -197,7 +197,7 @@ def sign_in_code(url: str, data: Path | None = None) -> str:
     except ValueError:
         answer = None
     if reply.is_error or not isinstance(answer, dict) or "code" not in answer:
-        raise error_of(reply.status_code, answer)
+        raise error_of(reply.status_code, answer, url)
     return str(answer["code"])
 
 

@@ -1,11 +1,13 @@
 """Commands: typing mistakes, help, completion and uninstall."""
 
 import shutil
+import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 from contextrender_bridge.cli import SUBCOMMANDS
+from contextrender_bridge.cli.inspect import common
 
 from tests.cli.test_doctor import machine
 from tests.support.command import contextrender, printed
@@ -85,8 +87,29 @@ def test_server_of_another_program_is_named(
         monkeypatch.setenv("CONTEXTRENDER_TOKEN", "token")
         process = contextrender(*words)
     assert process.returncode == 1
-    sentence = "The answer (HTTP 200) is not ContextRender's: is the address right?"
+    sentence = (
+        f"The answer of {address} (HTTP 200) is not ContextRender's. Is it the right address?"
+    )
     assert process.stderr == f"contextrender: {sentence}\n"
+
+
+def test_server_that_never_answers_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(common, "ANSWER_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        monkeypatch.setenv("CONTEXTRENDER_URL", address)
+        monkeypatch.setenv("CONTEXTRENDER_TOKEN", "token")
+        process = contextrender("sessions")
+    sentence = f"No answer from {address}: timed out. Correct CONTEXTRENDER_URL, or unset it."
+    assert (process.returncode, process.stderr) == (1, f"contextrender: {sentence}\n")
+
+
+@pytest.mark.parametrize("address", ["ftp://x", "127.0.0.1:8000", "http://x:99999", "http://[x"])
+def test_invalid_address_is_quoted(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONTEXTRENDER_URL", address)
+    process = contextrender("sessions")
+    assert process.returncode == 2
+    assert process.stderr.startswith(f"contextrender: CONTEXTRENDER_URL is {address!r}: ")
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ export class Connection {
   async #post({ url, token }: Credentials, request: WalkerRequest, stopAt: number): Promise<Fields> {
     const milliseconds = Math.min(this.#timeout, stopAt - this.now());
     const { status, body } = await this.#link.post({ url, token, milliseconds, ...request });
-    return reportOf(status, body);
+    return reportOf(status, body, url);
   }
 }
 
@@ -90,7 +90,7 @@ function encode(fields: Fields): string {
   }
 }
 
-function reportOf(status: number, body: string): Fields {
+function reportOf(status: number, body: string, url: string): Fields {
   let answer: unknown;
   try {
     answer = JSON.parse(body);
@@ -99,7 +99,7 @@ function reportOf(status: number, body: string): Fields {
   }
   const report: unknown = (answer as { reports?: unknown[] } | null)?.reports?.[0];
   if (status === 200 && report && typeof report === "object") return report as Fields;
-  throw errorOf(status, answer);
+  throw errorOf(status, answer, url);
 }
 
 function isTemporary(failure: unknown): boolean {

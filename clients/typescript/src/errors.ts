@@ -49,11 +49,11 @@ export class OtherConversation extends Conflict {}
 export class ServerError extends ContextRenderError {}
 
 /** Returns the error of a reply that is not a success. */
-export function errorOf(status: number, body: unknown): ContextRenderError {
+export function errorOf(status: number, body: unknown, url: string): ContextRenderError {
   const error = (body as { error?: unknown } | null)?.error;
   const { code, message, type: _, ...details } = (error ?? {}) as Record<string, unknown>;
   if (typeof code !== "string" || !/^\w+$/.test(code)) {
-    const sentence = `The answer (HTTP ${status}) is not ContextRender's: is the address right?`;
+    const sentence = `The answer of ${url} (HTTP ${status}) is not ContextRender's. Is it the right address?`;
     return new ServerError("unexpected_reply", status, sentence);
   }
   return new (kindOf(status, code))(code, status, String(message), details);

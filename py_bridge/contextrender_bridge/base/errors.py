@@ -135,15 +135,18 @@ _BY_CODE = {
 _BY_STATUS = {401: Unauthorized, 404: NotFound, 409: Conflict}
 
 
-def error_of(status: int, body: object) -> ContextRenderError:
+def error_of(status: int, body: object, url: str) -> ContextRenderError:
     """Return the error that a reply with this HTTP status and JSON body describes.
 
-    Its class is found by the error's code, otherwise by the status. A body that is not
-    ContextRender's becomes a ServerError with the code `unexpected_reply`.
+    `url` is the address that gave the reply. The error's class is found by the error's code,
+    otherwise by the status. A body that is not ContextRender's becomes a ServerError with the code
+    `unexpected_reply`.
     """
     error = body.get("error") if isinstance(body, Mapping) else None
     if not isinstance(error, Mapping):
-        sentence = f"The answer (HTTP {status}) is not ContextRender's: is the address right?"
+        sentence = (
+            f"The answer of {url} (HTTP {status}) is not ContextRender's. Is it the right address?"
+        )
         return ServerError(sentence, code="unexpected_reply", status=status)
     fields = {str(name): value for name, value in error.items()}
     code, message = str(fields.get("code")), str(fields.get("message"))

@@ -61,9 +61,12 @@ def one_of(names: Sequence[str]) -> Callable[[str], str]:
 
 
 def _is_address(text: str) -> bool:
-    """Return whether a text is an HTTP address with a host."""
-    parts = urlsplit(text)
-    return parts.scheme in ("http", "https") and bool(parts.hostname)
+    """Return whether a text is an HTTP address with a host, and with a valid port if it has one."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 as_policy = one_of(POLICIES)

@@ -211,7 +211,7 @@ class Connection:
                 raise Unauthorized(self._about_token(current_token)) from None
             reply = yield from self._post(path, fields, self.token, stop_at)
         if not reply.get("reports"):
-            raise error_of(200, reply)
+            raise error_of(200, reply, self.url)
         return cast(Json, reply["reports"][0])
 
     def _find_service(self) -> None:
@@ -256,5 +256,5 @@ class Connection:
         seconds = None if stop_at == inf else max(MIN_SECONDS, stop_at - time.monotonic())
         status, value = yield Exchange(path, fields, token, seconds)
         if not (200 <= status < 300 and isinstance(value, dict)):
-            raise error_of(status, value)
+            raise error_of(status, value, self.url)
         return value

@@ -9,19 +9,23 @@ import argparse
 from collections.abc import Callable, Container, Sequence
 from typing import Any, Literal
 
+import httpx
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from contextrender_bridge.base.errors import CommandError, NotFound, Unreachable
+from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client.credentials import resolve_credentials
+from contextrender_bridge.client.network import network_options
 from contextrender_bridge.engine.text.percentage import percent
 from contextrender_bridge.printing import print_json, printable
 
 TIMEOUT_SECONDS = 60.0
+ANSWER_SECONDS = 5.0
 COLUMN_GAP = 2
 """The number of characters between two columns of a table."""
 MIN_TEXT_WIDTH = 16
@@ -33,7 +37,10 @@ class ServiceClient:
     """A connection to the service, which sends the token of the settings or of this machine."""
 
     def __init__(self) -> None:
-        """Open a connection. Raise NoCredentials if no service is known."""
+        """Open a connection. Raise NoCredentials if no service is known.
+
+        Raise CommandError if nothing answers there within `ANSWER_SECONDS`.
+        """
         self.url = resolve_credentials(None, None).url
         try:
             self._client = ContextRender(self.url, timeout=TIMEOUT_SECONDS, retries=0)
@@ -41,6 +48,12 @@ class ServiceClient:
             raise CommandError(
                 f"no connection to {self.url} can be opened ({error}). Run `contextrender doctor`."
             ) from None
+        # The service answers this request at once, but may need a minute for the command's own.
+        try:
+            health = f"{self.url}/healthz"
+            httpx.get(health, timeout=ANSWER_SECONDS, **network_options(self.url))
+        except httpx.HTTPError as error:
+            raise self._no_answer(f"No answer from {self.url}: {error}.") from None
 
     def __enter__(self) -> ServiceClient:
         return self
@@ -67,7 +80,13 @@ class ServiceClient:
                 raise
             return self.ask(endpoint, **{**fields, "session": name})
         except Unreachable as failure:
-            raise CommandError(f"{failure.message} Start it with `contextrender serve`.") from None
+            raise self._no_answer(failure.message) from None
+
+    def _no_answer(self, message: str) -> CommandError:
+        """Return an error with this message and advice."""
+        if current_settings().url:
+            return CommandError(f"{message} Correct CONTEXTRENDER_URL, or unset it.")
+        return CommandError(f"{message} Start it with `contextrender serve`.")
 
     def _complete_name(self, beginning: str) -> str:
         """Return the only session name with this beginning.
