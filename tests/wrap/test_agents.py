@@ -177,8 +177,16 @@ def test_opencode_configuration_is_merged(user: User) -> None:
     assert config["theme"] == "mine" and set(config["mcp"]) == {"other", "contextrender"}
     route = config["provider"]["gw"]["options"]["baseURL"].removesuffix("/v1").rpartition("/")[2]
     assert user.routes.upstreams[route] == "https://gateway.test/v1"
+    assert redirect.providers == ["https://gateway.test/v1"]
     with pytest.raises(CommandError, match="knows no address"):
         user.runs(AGENTS["opencode"], "run", "-m", "unheard/of", "hi")
+
+
+def test_opencode_expects_configured_providers(user: User) -> None:
+    redirect = user.runs(AGENTS["opencode"], "run", "hi")
+    assert redirect.providers == [] and len(user.upstreams) == 3
+    redirect = user.runs(AGENTS["opencode"], "run", "-m", "openai/gpt-5.5", "hi")
+    assert redirect.providers == ["https://api.openai.com/v1"]
 
 
 @pytest.mark.parametrize(

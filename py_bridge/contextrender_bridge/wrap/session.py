@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -75,10 +75,13 @@ def run_with_proxy(
         with listen("127.0.0.1", 0) as listener:
             routes = ProviderRoutes(address(listener), serves_recall=_can_recall())
             redirect = agent.redirect(replace(request, folder=folder), routes)
-            for note in (*redirect.notes, *silent_providers(routes.upstreams.values())):
+            providers = redirect.providers
+            if providers is None:
+                providers = list(routes.upstreams.values())
+            for note in (*redirect.notes, *silent_providers(providers)):
                 say(note)
             if sys.stderr.isatty():
-                say(_start_line(agent, routes, settings))
+                say(_start_line(agent, providers, settings))
             app = _listener_app(agent, routes, service, settings, collector)
             # Run the agent. Its output is in the terminal, so nothing else is printed meanwhile.
             with (
@@ -260,13 +263,16 @@ def _print_closing_lines(
     say(closing_line(collector.totals, link, observing=observing, failure=collector.failure))
 
 
-def _start_line(agent: Agent, routes: ProviderRoutes, settings: Settings) -> str:
-    """Return the sentence that is printed before the agent starts: what wrap will do."""
-    providers = " and ".join(dict.fromkeys(routes.upstreams.values())) or "its provider"
+def _start_line(agent: Agent, providers: Sequence[str], settings: Settings) -> str:
+    """Return the sentence that is printed before the agent starts: what wrap will do.
+
+    `providers` are the addresses of the providers that the agent is expected to call.
+    """
+    names = " and ".join(dict.fromkeys(providers)) or "its provider"
     if settings.mode == "observe":
         action = "no prompt is changed"
     elif isinstance(settings.budget, int):
         action = f"{settings.budget:,} tokens of history"
     else:
         action = f"budget {settings.budget}"
-    return f"between {agent.program} and {providers}: {action}; a report follows at the end."
+    return f"between {agent.program} and {names}: {action}; a report follows at the end."

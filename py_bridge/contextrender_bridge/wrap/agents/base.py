@@ -46,13 +46,15 @@ class Redirect:
 
     `environment` has only the variables that are added. `files` maps paths to contents: the files
     exist while the run lasts, for agents that read some settings only from files. `notes` are
-    sentences for the user. If `makes_model_calls` is false, the run needs no proxy.
+    sentences for the user. If `makes_model_calls` is false, the run needs no proxy. `providers` are
+    the addresses of the providers that the run is expected to call, None if it may call all routes.
     """
 
     arguments: list[str]
     environment: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     makes_model_calls: bool = True
+    providers: list[str] | None = None
     files: dict[Path, str] = field(default_factory=dict)
 
 

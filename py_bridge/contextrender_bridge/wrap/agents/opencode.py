@@ -63,16 +63,21 @@ class OpenCode(Agent):
         inline_config = parse_json(request.get(INLINE_CONFIG), INLINE_CONFIG)
         configured_model, providers = _model_and_providers([*_config_files(request), inline_config])
         redirected: Json = {}
+        addresses: dict[str, str] = {}
         for name in sorted({*KNOWN_ADDRESSES, *providers}):
             if base := _address(name, providers.get(name, {}), request):
                 redirected[name] = {"options": {"baseURL": f"{routes.route_to(base)}/v1"}}
+                addresses[name] = base
 
-        # Without a named model, it is not known whether the user's provider has a route.
+        # Without a named model, it is not known whether the user's provider has a route. Then only
+        # configured providers are expected, because others need not even be reachable.
         result = Redirect(list(words))
         model = value_of(words, "--model", "-m") or configured_model
         if provider := model.partition("/")[0]:
             _check_provider(provider, model, redirected)
+            result.providers = [addresses[provider]]
         else:
+            result.providers = [address for name, address in addresses.items() if name in providers]
             result.notes.append(f"wrap redirects only these providers: {', '.join(redirected)}")
 
         # Add the routes and the recall tool to the configuration of the variable.
