@@ -13,7 +13,7 @@ from typing import Final
 
 FIRST_REPORT_SECONDS: Final = 3.0
 REPORT_SECONDS: Final = 10.0
-START_TIME: Final = (
+USUAL_START_TIME: Final = (
     "usually ten seconds; half a minute and more if its Jac code is not compiled yet"
 )
 """The usual time to start the service, in words."""
@@ -54,7 +54,7 @@ def report_progress(
     """
     started_at = time.monotonic()
     lines = chain(
-        [f"{task} ({START_TIME}) ..."],
+        [f"{task} ({USUAL_START_TIME}) ..."],
         (f"{task}: {time.monotonic() - started_at:.0f} s so far ..." for _ in count()),
     )
     return run_in_background(lambda: report(next(lines)), first, REPORT_SECONDS)

@@ -26,7 +26,7 @@ class BodyLimits:
         settings: Settings,
         small: Mapping[str, int] = {},
         max_pause: float = PAUSE_SECONDS,
-        user: Callable[[], str] = str,
+        user: Callable[[], str] = lambda: "",
     ) -> None:
         """Limit bodies as the settings say.
 

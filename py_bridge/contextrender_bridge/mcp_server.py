@@ -91,7 +91,8 @@ def recall_app(client: AsyncContextRender, session: Callable[[], str]) -> Any:
             raise ToolError("Nothing has left this session's view.")
         if results:
             return await reply_of(client.recall(name, results=results))
-        # Without numbers and a query, the service answers with an error that asks for one of them.
+        # The limit is only for a query. Without a query, too, the service answers with an error
+        # that asks for numbers or a query.
         max_results = limit if query else None
         return await reply_of(client.recall(name, query=query or "", limit=max_results))
 

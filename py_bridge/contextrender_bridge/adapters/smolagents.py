@@ -168,7 +168,8 @@ def _render_message(
 
     Its chat message has this `position` in the recorded history, and `call_count` tool calls.
     """
-    # For its final answer, an agent treats the first message as the system message.
+    # For its final answer, an agent treats the first message as the system message. So never omit
+    # that message.
     if message.role == MessageRole.SYSTEM:
         return message
     remaining = rendered.remaining_message(position, call_count)

@@ -86,7 +86,8 @@ class _Session:
         self._run = RecordedRun(f"{path.stem}#1", SOURCE, path.stem)
         # The agent resumed the session after the last answer, so it may have lost the cache.
         self._was_resumed = False
-        # The files that were reattached after the last compaction; None after the next answer.
+        # The files that were reattached after the last compaction: empty if none is recorded (yet);
+        # None before the first compaction, and from the next answer on.
         self._reattached: list[Entry] | None = None
         # The texts of the files that were read last before the last compaction.
         self._newest_files: list[str] = []
@@ -206,7 +207,7 @@ class _Session:
         `version` is the release of Claude Code. Older releases do not record these files, so the
         files that were read last are assumed.
         """
-        if self._reattached is None:
+        if self._reattached is None:  # there is no compaction, or an answer came after it
             return
         if not self._reattached and _is_before(version, REATTACHED_RECORDED_SINCE):
             self._reattached = [_user_entry(text, 0.0, "") for text in self._newest_files]

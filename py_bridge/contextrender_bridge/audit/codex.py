@@ -139,9 +139,9 @@ def _parents_first(rollouts: Sequence[Rollout]) -> list[Rollout]:
 
 
 def _set_keys(rollout: Rollout, originals: Sequence[CallCount], *, is_same_session: bool) -> None:
-    """Give each count a key: the first ones, while they are copies, the keys of the originals.
+    """Give each count a key. Copies at the beginning get the keys of their originals.
 
-    The later ones get new keys. The originals are from another file of the same session, or from
+    The other counts get new keys. The originals are from another file of the same session, or from
     the parent's file. A copy has the same figures. In a fork, its time must also be the original's,
     or the time at which the fork began.
     """

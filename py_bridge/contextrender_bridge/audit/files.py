@@ -222,8 +222,11 @@ def _run_of_request(value: Json, name: str) -> _RequestRun | None:
 
 
 def _add_messages(run: RecordedRun, request: Json) -> None:
-    """Add a request's system prompt and messages, of chat completions or of Anthropic's API."""
-    # Only Anthropic's requests have a system prompt outside the messages, or such blocks.
+    """Add a request's system prompt and messages, of chat completions or of Anthropic's API.
+
+    A system prompt outside the messages is added only if it is a text.
+    """
+    # Only Anthropic's requests have a system prompt outside the messages, or its content blocks.
     dialect = "messages" if request.get("system") or _has_blocks(request["messages"]) else "chat"
     system = request.get("system")
     if isinstance(system, str):

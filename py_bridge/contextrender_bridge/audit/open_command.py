@@ -81,7 +81,10 @@ def _read_input(files: Sequence[Path]) -> AuditInput:
 
 
 def sessions_of(runs: Sequence[RecordedRun]) -> list[list[RecordedRun]]:
-    """Return a list of runs for each session, the newest session first."""
+    """Return a list of runs for each session, the newest session first.
+
+    The session of an agent's run is its `task`.
+    """
     runs_by_session: dict[tuple[str, str], list[RecordedRun]] = {}
     for run in runs:
         runs_by_session.setdefault((run.source, run.task), []).append(run)

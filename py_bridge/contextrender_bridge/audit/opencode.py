@@ -134,7 +134,7 @@ def _read_messages(messages: Iterable[StoredMessage], audit_input: AuditInput) -
     """
     run = RecordedRun("", SOURCE, "")  # no session's: it is empty, so `add_run` ignores it
     for session, id, info, parts in messages:
-        is_new_session = session != run.task
+        is_new_session = session != run.task  # a run's `task` is its session
         is_summary = info.get("summary") is True and info.get("role") == "assistant"
         if is_new_session or is_summary:  # the previous run ends here
             audit_input.add_run(run)

@@ -106,6 +106,7 @@ def with_signature_of(flow: Callable[..., Flow[Any]]) -> Callable[[C], C]:
 
     `flow` is annotated to return `Flow[T]`. The method's return type becomes `T`.
     """
+    # Annotations are texts (`from __future__ import annotations`).
     result = flow.__annotations__["return"].removeprefix("Flow[").removesuffix("]")
 
     def decorate(method: C) -> C:
@@ -207,7 +208,7 @@ class Connection:
         except Unauthorized:
             if token is not None:
                 raise
-            if not self._has_newer_token(current_token):
+            if not self._read_newer_token(current_token):
                 raise Unauthorized(self._about_token(current_token)) from None
             reply = yield from self._post(path, fields, self.token, stop_at)
         if not reply.get("reports"):
@@ -227,8 +228,11 @@ class Connection:
                 self._find_service()
         return self.url != previous_url
 
-    def _has_newer_token(self, refused_token: str) -> bool:
-        """Return whether another token than the refused one is known, and use it from now on."""
+    def _read_newer_token(self, refused_token: str) -> bool:
+        """Read the local service's token again, unless another call has done so already.
+
+        Return whether `self.token` is now another token than the refused one.
+        """
         if self.token == refused_token and not self._own_token:
             try:
                 self.token = resolve_credentials(self.url, None).token

@@ -196,7 +196,7 @@ class Core(Connection):
                 return RenderedRequest(body)
             # Apply the plan to the caller's request.
             rendered = apply_plan(body, transcript, reply, bypass, recalls=recalls)
-            self.failures.end()
+            self.failures.note_success()
             self._warn_once(key, rendered.failure)
             return rendered
         except Exception as failure:

@@ -92,7 +92,7 @@ class Failures:
             result = "above its budget" if reason in ABOVE_BUDGET else "unchanged"
             log.warning("history sent %s (%s)%s", result, reason, remedy and f": {remedy}")
 
-    def end(self) -> None:
+    def note_success(self) -> None:
         """Note that a request succeeded, so that the next failure is logged again."""
         with self._lock:
             self._reported.clear()
@@ -184,7 +184,8 @@ def _reason_above_budget(
     that could not be read.
     """
     if not changed and plan.omitted_results() + plan.shown_unpaired_results():
-        # The plan omits results, but the request is unchanged: they could not be omitted.
+        # The request is unchanged, although the plan omits results, or does not select results
+        # without a call. So these results could not be omitted.
         return "unpaired_results"
     unread_bytes = sum(len(wire.dumps(item)) for item in transcript.unread_items())
     unread_tokens = unread_bytes // BYTES_PER_TOKEN

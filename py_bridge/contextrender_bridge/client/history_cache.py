@@ -86,9 +86,10 @@ def container_blocks(items: Sequence[Any]) -> list[ContainerBlock] | None:
 
 
 def _container_block(items: Sequence[Any]) -> ContainerBlock | None:
-    """Return a block of all containers in some items; None if there are other objects in them.
+    """Return a block of all containers in some items, to find out later whether one has changed.
 
-    Return None, too, if containers are nested deeper than `_MAX_DEPTH`.
+    Return None if there are other objects than containers and plain values in the items, or if
+    containers are nested deeper than `_MAX_DEPTH`.
     """
     block = ContainerBlock([], [])
     level = [item for item in items if type(item) not in _PLAIN_TYPES]
@@ -131,7 +132,7 @@ class UnchangedItems:
         call, and as many of the older ones. Each call takes the next older ones, and after the last
         the first ones again.
         """
-        # First compare which objects the items are, then the contents of the blocks.
+        # First compare the items themselves, then find out whether they were changed in place.
         if items[: len(self._items)] != self._items:
             return False
         newest_blocks = self._blocks[-COMPARED_BLOCKS:]
@@ -323,11 +324,10 @@ class HistoryCache:
         """
         cached = snapshot.cached or CachedHistory(RecordedPrefix())
         items, cached_count = cached.items, cached.item_count
-        # Changes inside of some items cannot be seen, or fewer items are stable than before.
-        if snapshot.new_blocks is None or cached_count > len(snapshot.items):
-            return CachedHistory(prefix)
-        if cached_count != len(items):
-            # Another call of the same history has extended its items in the meantime.
+        has_fewer_items = len(snapshot.items) < cached_count  # fewer are stable than before
+        was_extended = len(items) != cached_count  # by another call that ran at the same time
+        # Without `new_blocks`, later changes of the new items could not be seen.
+        if snapshot.new_blocks is None or has_fewer_items or was_extended:
             return CachedHistory(prefix)
         items.add(snapshot.items[cached_count:], snapshot.new_blocks)
         return CachedHistory(prefix, items, len(snapshot.items), transcript)

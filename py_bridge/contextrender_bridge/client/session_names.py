@@ -19,6 +19,12 @@ from contextrender_bridge.dialects import Dialect
 
 Message = Mapping[str, Any]
 REMEMBERED = 1024
+Forks = dict[int, dict[str, str]]
+"""The new names of the histories that differ from one history.
+
+The first key is the position of the first message that differs, the second one the digest of the
+messages up to there.
+"""
 
 
 def name_of(messages: Sequence[Message], caller: str = "") -> str:
@@ -64,9 +70,8 @@ class SessionNames:
     """
 
     def __init__(self) -> None:
-        self._forks: OrderedDict[tuple[str | None, str], dict[int, dict[str, str]]] = OrderedDict()
-        """`_forks[token, name][fork][digest]` is the new name of a history that differs at `fork`
-        from the one called `name`. `digest` is the digest of its messages up to `fork`."""
+        self._forks: OrderedDict[tuple[str | None, str], Forks] = OrderedDict()
+        """The forks of each history, by the user's token and the history's name."""
 
     def find(self, token: str | None, name: str, messages: Sequence[Message]) -> str:
         """Return the session name of a history that belongs to the user with this `token`.
@@ -77,8 +82,7 @@ class SessionNames:
         """
         while forks := self._forks.get((token, name)):
             self._forks.move_to_end((token, name))
-            # `forks` has the positions of first different messages. At each, other histories got
-            # new names. Find the one that was made from the same messages as this history has.
+            # Look for a new name that was made from the messages with which this history begins.
             new_names = (
                 forks[fork].get(_beginning_digest(messages, fork))
                 for fork in sorted(forks)

@@ -121,8 +121,8 @@ class Transcript(ABC):
         """Return the plan of a render reply, which also shows the model's newest answer unchanged.
 
         `rows` are the rows of the reply's plan, and `breakpoints` its message positions for cache
-        marks. If the format `alternates`, the plan also shows a result between the newest answer
-        and the model's message before it.
+        marks. If the format `alternates`, two messages of the model must not be neighbours, so the
+        plan also shows a result between the newest answer and the model's message before it.
         """
         plan = MessagePlan(self.messages, rows, breakpoints, self.call_pairs)
         plan.show_newest(
@@ -134,7 +134,7 @@ class Transcript(ABC):
         """Return a dictionary that maps each message of an answer to the answer's last message.
 
         Both are positions. Answers of a single message are left out. An answer has several messages
-        if the provider ran tools in it.
+        if the provider ran tools in it. In most formats no answer has.
         """
         return {}
 

@@ -115,7 +115,7 @@ class ChatTranscript(Transcript):
                     return None
                 item = {**item, "role": "tool", "tool_call_id": call_id}
             return canonical_message(item)
-        return canonical_message(item, len(self.messages))
+        return canonical_message(item, position=len(self.messages))
 
     def _is_paired_by_order(self, item: Json) -> bool:
         """Return whether a result must be paired with its call by their order.

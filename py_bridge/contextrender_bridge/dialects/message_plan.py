@@ -99,8 +99,8 @@ class MessagePlan:
 
     def remaining_messages(self) -> set[int]:
         """Return the positions of the messages that are in the prompt, at least in part."""
-        # A set of calls as a dictionary has the positions of the calling messages as its keys.
-        return {*self._texts, *self._unpaired_results, *dict(self._calls), *dict(self._unanswered)}
+        callers = {message for message, _ in self._calls | self._unanswered}
+        return {*self._texts, *self._unpaired_results, *callers}
 
     def parts(self, messages: Iterable[int]) -> dict[int, ShownParts]:
         """Return what the prompt shows of each message at these positions, by position.
@@ -188,6 +188,7 @@ class MessagePlan:
     def _separate(self, message: int, newest: int) -> None:
         """Show a result between `message` and the model's newest answer, if there is none.
 
+        Otherwise these two messages of the model would be neighbours, which some providers refuse.
         Show the first call of `message`, and a line in place of the call's result. Replace the
         call's arguments if they are longer than `MAX_STUB_CHARS`. `newest` is the position of the
         newest answer.

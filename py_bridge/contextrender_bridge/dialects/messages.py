@@ -459,14 +459,13 @@ def _kind(block: Any) -> str:
 
 
 def _with_signature(blocks: list[Any], content: Sequence[Any]) -> list[Any]:
-    """Return a message's remaining `blocks`, after moving an omitted call's signature.
+    """Return a message's remaining `blocks`, of which the first call has a provider's signature.
 
-    The first remaining call gets the signature, if it has none (`move_signature`). `content` has
-    all blocks of the message. A remaining call may be a copy with other arguments, so it is found
-    among all calls by its id.
+    Gemini signs only the first call of a message, and checks it. If that call is omitted, the first
+    remaining call gets its signature (`move_signature`). `content` has all blocks of the message. A
+    remaining call may be a copy with other arguments, so it is found among all calls by its id.
     """
-    # The calls in the message, the positions of the remaining ones in `blocks`, and their numbers
-    # among all calls.
+    # Find all calls, the positions of the remaining ones in `blocks`, and their numbers among all.
     calls = [block for block in content if _kind(block) == "call"]
     positions = [position for position, block in enumerate(blocks) if _kind(block) == "call"]
     remaining = [blocks[position] for position in positions]

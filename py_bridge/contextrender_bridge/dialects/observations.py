@@ -102,12 +102,12 @@ class ObservationTranscript(Transcript):
         return {**self._body, "messages": merge_neighbours(shown_items, join_chat, unmergeable)}
 
     def _shown_item(self, item: Json, message: int, plan: MessagePlan) -> Json | None:
-        """Return the item of the message at position `message` as shown; None if it is omitted.
-
-        `text` is None if the message is shown unchanged, and empty if it is omitted.
-        """
+        """Return the item of the message at position `message` as shown; None if it is omitted."""
+        # `text` is None if the message is shown unchanged, and empty if it is omitted.
         text = plan.text(message)
         if not plan.shows(message):
+            # A request must not end with a message of the model, so a text replaces the last
+            # result.
             is_last = message == len(self.messages) - 1
             text = NOT_SHOWN if is_last and self.messages[message]["role"] == "tool" else ""
         if text is None:

@@ -33,7 +33,8 @@ IN_ID = "__thought__"
 def signature_of(call: Any) -> tuple[Path, Any] | None:
     """Return the path of a call's signature in its fields, and the signature.
 
-    Return None if the call has no signature.
+    If only the call's id has it, return the path at which another call should get it. Return None
+    if the call has no signature.
     """
     # Look for a field with the signature, then for an id that contains it.
     for path in PATHS:
@@ -63,9 +64,10 @@ def with_signature(call: Json, path: Path, signature: Any) -> Json:
 def move_signature(calls: Sequence[Any], remaining: Mapping[int, Any]) -> dict[int, Any]:
     """Return the remaining calls of a step, after moving the signature of an omitted call.
 
-    `calls` are all calls of the step. `remaining` maps the number of each call to send to the call
-    itself, which may be shortened. If the first of them has no signature, it gets the first one of
-    the omitted calls before it. The returned dictionary is like `remaining`.
+    The provider refuses a step whose first call has no signature. `calls` are all calls of the
+    step. `remaining` maps the number of each call to send to the call itself, which may be
+    shortened. If the first of them has no signature, it gets the first one of the omitted calls
+    before it. The returned dictionary is like `remaining`.
     """
     signed_calls = dict(remaining)
     if not signed_calls or len(signed_calls) == len(calls):  # none or all are sent

@@ -136,14 +136,15 @@ class CallAttempts:
         full history was refused and the rendered one is not smaller.
         """
         conversation = self._conversation
-        if not self.sends_full_after_refusal and not conversation.accepts_only_full:
-            # The rendered history was refused. Send the full one.
+        # An earlier call may have set `accepts_only_full`. Then this call began with the full one.
+        began_with_full = conversation.accepts_only_full
+        was_rendered_refused = not self.sends_full_after_refusal and not began_with_full
+        if was_rendered_refused:
             self.sends_full_after_refusal = True
             return self.request.full(conversation.max_bytes)
-        # The full history was refused. If `accepts_only_full` is set, an earlier call set it. Then
-        # this call began with the full history, and the rendered one has not been tried.
+        # The full history was refused. Send the rendered one, unless this call has tried it.
         rendered = self.request.rendered(self._call.fit.body)
-        if conversation.accepts_only_full and len(rendered) < len(content):
+        if began_with_full and len(rendered) < len(content):
             self.sends_full_after_refusal = conversation.accepts_only_full = False
             return rendered
         return None

@@ -99,8 +99,8 @@ class RecentBodies:
     def _find_earlier(self, text: str) -> tuple[Body | None, int]:
         """Return an earlier body that `text` continues, and the number of first items they share.
 
-        First look for a body whose items `text` has all. Then allow the last item to differ, then
-        the last two, up to `CHANGEABLE_ITEMS` - 1. Return (None, 0) if there is no such body.
+        First look for a body of which `text` has all items. Then let the last item differ, then the
+        last two, up to `CHANGEABLE_ITEMS` - 1. Return (None, 0) if there is no such body.
         """
         for changed_items in range(CHANGEABLE_ITEMS):
             for body in reversed(self._bodies):

@@ -22,11 +22,11 @@ REMEMBERED = 1024
 class Size:
     """The size of a history at its last rendering. All fields are 0 before the first one.
 
-    The history had `messages` messages, in which the service counted `tokens` tokens. `budget` is
-    the budget that it used, in tokens.
+    The history had `message_count` messages, in which the service counted `tokens` tokens. `budget`
+    is the budget that it used, in tokens.
     """
 
-    messages: int = 0
+    message_count: int = 0
     tokens: int = 0
     budget: int = 0
 
@@ -35,18 +35,18 @@ class Size:
     ) -> bool:
         """Return whether the history `messages` is certain to fit the budget, without the service.
 
-        The first messages have `tokens` tokens, as the service counted. Of the messages after them,
-        each byte counts as one token, because no token is shorter, and media are estimated.
-        `recorded_count` returns how many of the first messages are known to be recorded. If these
-        are fewer than the counted ones, the history may have changed, so return False.
+        The service has counted the first `message_count` messages. Of those after them, each byte
+        counts as one token, because no token is shorter, and media are estimated. `recorded_count`
+        returns how many of the first messages are known to be recorded. If these are fewer than the
+        counted ones, the history may have changed, so return False.
         """
         # Without a number as budget, use the last budget, for example the automatic one.
         limit = budget if isinstance(budget, int) else self.budget
         if not limit or self.tokens > limit:
             return False
-        new = messages[self.messages :]
+        new = messages[self.message_count :]
         new_tokens = len(wire.dumps(new)) + sum(map(_media_tokens, new))
-        return self.tokens + new_tokens <= limit and self.messages <= recorded_count()
+        return self.tokens + new_tokens <= limit and self.message_count <= recorded_count()
 
 
 @dataclass
@@ -101,8 +101,8 @@ class Conversation:
         """Return the `usage_report` if it is of an earlier call, otherwise None.
 
         `messages` is the number of messages of the call that will send the report. An earlier call
-        had fewer. The report may be of the same call, if its answer came before it was recorded.
-        The service would ignore that report, because it does not have the call yet.
+        had fewer. The report may be of the sending call itself, if its answer came before the
+        service recorded it. The service would ignore that report, as it lacks the call.
         """
         usage_report = self.usage_report
         return usage_report if usage_report and usage_report["messages"] < messages else None

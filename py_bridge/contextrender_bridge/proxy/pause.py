@@ -13,19 +13,20 @@ class Pause:
 
     def __init__(self) -> None:
         """Start without a failure."""
-        self._failed = 0
-        self._deadline = 0.0
+        self._failure_count = 0
+        self._ends_at = 0.0
+        """The end of the last pause, on the clock of `time.monotonic`."""
 
     @property
     def is_on(self) -> bool:
         """True while the service must not be called."""
-        return time.monotonic() < self._deadline
+        return time.monotonic() < self._ends_at
 
     def note(self, *, failed: bool) -> None:
         """Count a failure of the service, or reset the count after an answer.
 
         Begin a pause at the last of `MAX_FAILURES` failures in a row, and at each one after that.
         """
-        self._failed = self._failed + 1 if failed else 0
-        if self._failed >= MAX_FAILURES:
-            self._deadline = time.monotonic() + PAUSE_SECONDS
+        self._failure_count = self._failure_count + 1 if failed else 0
+        if self._failure_count >= MAX_FAILURES:
+            self._ends_at = time.monotonic() + PAUSE_SECONDS

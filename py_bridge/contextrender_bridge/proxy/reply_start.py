@@ -210,7 +210,7 @@ def _is_content(event: bytes) -> bool:
 def _has_text(fields: Json) -> bool:
     """Return whether an event's fields have text, a call or a normal finish reason.
 
-    In an unknown format, all fields count as text, unless they are an error's.
+    Of other events and in unknown formats, all fields count as text, unless they are an error's.
     """
     kind, choices = fields.get("type"), fields.get("choices")
     if fields.get("error") or fields.get("object") == "error" or kind in _BEGINNINGS | _FAILURES:
@@ -222,7 +222,7 @@ def _has_text(fields: Json) -> bool:
         parts += [{"finish_reason": choice.get("finish_reason")} for choice in objects]
     elif kind in ("content_block_start", "message_delta"):  # Messages
         parts = [fields.get("content_block") or fields.get("delta")]
-    else:
+    else:  # also the other events of Messages, such as `content_block_delta`
         return not fields.keys() & {"code", "detail", "base_resp"}
     return any(_is_text_part(part) for part in parts if isinstance(part, dict))
 

@@ -176,6 +176,7 @@ class UsageNotes:
         Do nothing if the history's next call has taken the report along: the conversation's report
         is then no longer `usage_report`.
         """
+        # The call no longer waits, unless a newer call of the history has taken its place.
         newest_call, _ = self._unreported.get(id(call.conversation), (None, None))
         if newest_call is call:
             del self._unreported[id(call.conversation)]

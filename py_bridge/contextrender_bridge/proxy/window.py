@@ -161,6 +161,6 @@ class WindowedRequest:
             self._measured_request.bytes_per_token = ratio
             # The service counted the messages of the agent's request, not of a rendered one.
             is_original = self._body is self._parsed.fields
-            if is_original and self._size.messages and self._size.tokens:
-                self._measured_request.count_as(self._size.tokens, self._size.messages)
+            if is_original and self._size.message_count and self._size.tokens:
+                self._measured_request.count_as(self._size.tokens, self._size.message_count)
         return self._measured_request

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         fields: Json = {"turn": args.turn, "budget": args.budget, "policy": args.policy}
         if args.rows is not None or not args.json:
             row_limit = DEFAULT_ROWS if args.rows is None else args.rows
-            all_rows = None
+            all_rows = None  # 0 on the command line
             fields |= {"sort": "order", "rows": row_limit or all_rows}
         view = service.ask("explain", session=args.session, branch=args.branch, **fields)
     return print_view(args, view, lambda view: draw(view, args))
@@ -115,7 +115,7 @@ def _results_table(results: list[Json], *, with_uses: bool) -> Table:
 def _use_line(use: Json) -> str:
     """Return a line on a use: its turn, its tool, and each used value with its weight.
 
-    The weight in c (reuse) is 1/n if n results have the value.
+    If n results have the value, the use adds 1/n to the reuse of each of them.
     """
     values = ", ".join(f"{value['value']} (1/{value['results']})" for value in use["values"])
     return f"turn {use['turn']} {use['name'] or 'text'}: {values}"

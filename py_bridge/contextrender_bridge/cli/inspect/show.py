@@ -95,7 +95,7 @@ def _show_call(service: ServiceClient, args: argparse.Namespace) -> int:
     window_fields: Json = {}
     if args.messages is not None or not args.json:
         window = DEFAULT_MESSAGES if args.messages is None else args.messages
-        all_messages = None
+        all_messages = None  # 0 on the command line
         window_fields = {"window": window or all_messages, "rows": 0}
     view = service.ask("get_call", turn=args.turn, **window_fields, **place)
     if args.json:

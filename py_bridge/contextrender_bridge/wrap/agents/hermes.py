@@ -233,11 +233,11 @@ def _model_section(settings: HermesSettings, provider: str) -> Json:
 
 
 def _bare_address(settings: HermesSettings, name: str) -> str:
-    """Return the address of a provider that is neither the user's own nor a built-in one.
+    """Return the address of a provider that has no entry in the configuration and is not built in.
 
-    Such providers are `custom`, local servers and `auto`: they use an address that is set for any
-    provider. But `auto` does not use it if it is a cloud provider's. Then, and for other names,
-    return "".
+    The names `custom`, `auto` and those of local servers stand for the address in a variable or in
+    the `model` section. But `auto` ignores the address of a cloud provider. Return "" then, and for
+    any other name.
     """
     base = settings.expanded(
         settings.variables.get("CUSTOM_BASE_URL") or settings.model.get("base_url")
@@ -283,7 +283,7 @@ def _key_variable(settings: HermesSettings, base: str, entry: Json) -> dict[str,
 def _route(base: str, mode: object, routes: ProviderRoutes) -> str:
     """Return the route to a provider's address `base`, as clients of this API mode expect it.
 
-    It includes the version or not, see `route_with_version`.
+    It ends in `/v1`, unless the mode is `MESSAGES` and `base` has no version.
     """
     return routes.route_with_version(base, messages=mode == MESSAGES)
 
