@@ -2,9 +2,10 @@
 
 Recorded runs are joined until each session has this many tokens, and every call is rendered as for
 a live agent. The table has the share of steps with all values in each tenth of the calls, for the
-joined session and for the same runs rendered alone, so that a loss in long sessions shows. Two more
-columns have the prompt that shrank most from one call to the next, and the user messages that some
-prompt omitted.
+same runs rendered alone and for the joined session, so that a loss in long sessions shows. Both
+count the values that a step used of its own run: an answer that repeats a word of another run did
+not need that run. Two more columns have the prompt that shrank most from one call to the next, and
+the user messages that some prompt omitted.
 """
 
 import argparse
@@ -32,10 +33,12 @@ PAUSE = 600.0
 class SessionFigures:
     """The figures of a session, call by call.
 
-    `has_all_values` is None for a call whose answer used no value of an earlier result.
-    `prompt_tokens` is 0 for a call that is within its budget.
+    `used_values` has the values of earlier results that each call's answer used. `has_all_values`
+    is None for a call whose answer used none. `prompt_tokens` is 0 for a call that is within its
+    budget.
     """
 
+    used_values: list[frozenset[str]] = field(default_factory=list)
     has_all_values: list[bool | None] = field(default_factory=list)
     prompt_tokens: list[int] = field(default_factory=list)
     user_messages: int = 0
@@ -100,8 +103,13 @@ def _with_prefixed_ids(message: Json, prefix: str) -> Json:
     return changed
 
 
-def measure(runs: Sequence[Run]) -> SessionFigures:
-    """Return the figures of runs, one after another, under the live default."""
+def measure(
+    runs: Sequence[Run], known_uses: Sequence[frozenset[str]] | None = None
+) -> SessionFigures:
+    """Return the figures of runs, one after another, under the live default.
+
+    `known_uses` has the values that each call's answer used; without it, they are found in the run.
+    """
     figures = SessionFigures()
     embedder = load_embedder("")
     for run in runs:
@@ -116,7 +124,11 @@ def measure(runs: Sequence[Run]) -> SessionFigures:
             omitted: set[int] = omitted,
         ) -> None:
             """Add the figures of one prompt."""
-            used_values = frozenset[str]().union(*(event.tokens for event in turn.events))
+            if known_uses is None:
+                used_values = frozenset[str]().union(*(event.tokens for event in turn.events))
+            else:
+                used_values = known_uses[len(figures.used_values)]
+            figures.used_values.append(used_values)
             has_all = not unseen_tokens(used_values, prompt.messages) if used_values else None
             figures.has_all_values.append(has_all)
             exceeds_budget = prompt.tokens_full > prompt.budget
@@ -137,8 +149,9 @@ def main() -> None:
     options = parser.parse_args()
     print("session | calls | steps with all values in each tenth, % | largest fall | users omitted")
     for group in groups_of(read_runs(options.runs), options.tokens):
-        for name, runs in (("joined", [join_runs(group)]), ("alone", group)):
-            figures = measure(runs)
+        alone = measure(group)
+        joined = measure([join_runs(group)], alone.used_values)
+        for name, figures in (("alone", alone), ("joined", joined)):
             before, after = figures.largest_fall
             shares = " ".join(f"{share:5.1f}" for share in figures.shares())
             omitted = f"{figures.omitted_user_messages} of {figures.user_messages}"
