@@ -149,9 +149,9 @@ def main() -> None:
     options = parser.parse_args()
     print("session | calls | steps with all values in each tenth, % | largest fall | users omitted")
     for group in groups_of(read_runs(options.runs), options.tokens):
-        alone = measure(group)
-        joined = measure([join_runs(group)], alone.used_values)
-        for name, figures in (("alone", alone), ("joined", joined)):
+        figures_alone = measure(group)
+        figures_joined = measure([join_runs(group)], figures_alone.used_values)
+        for name, figures in (("alone", figures_alone), ("joined", figures_joined)):
             before, after = figures.largest_fall
             shares = " ".join(f"{share:5.1f}" for share in figures.shares())
             omitted = f"{figures.omitted_user_messages} of {figures.user_messages}"
