@@ -91,8 +91,8 @@ def recall_app(client: AsyncContextRender, session: Callable[[], str]) -> Any:
             raise ToolError("Nothing has left this session's view.")
         if results:
             return await reply_of(client.recall(name, results=results))
-        # The limit is only for a query. Without a query, too, the service answers with an error
-        # that asks for numbers or a query.
+        # The limit is only for a query. If there is none, the service's error asks for a query or
+        # numbers.
         max_results = limit if query else None
         return await reply_of(client.recall(name, query=query or "", limit=max_results))
 

@@ -155,9 +155,9 @@ def shown_parts(
     has_omitted = False  # since the last shown part or reasoning, a part was omitted
     for part in parts:
         if is_reasoning(part):
-            # The pending reasoning led only to the omitted parts, if there are any: drop it then.
-            pending_reasoning = [part] if has_omitted else [*pending_reasoning, part]
-            has_omitted = False
+            if has_omitted:  # The pending reasoning led only to omitted parts.
+                pending_reasoning = []
+            pending_reasoning, has_omitted = [*pending_reasoning, part], False
         elif (sent_part := show(part)) is None:
             has_omitted = True
         else:

@@ -97,8 +97,8 @@ class Core(Connection):
         - `output`: "plan" if the reply should have the plan instead of the messages.
         - `answer_before_commit`: the service replies before the new messages are on disk. If the
           write fails, the next call sends them again.
-        - `agent_defaults`: if neither the call nor the session has a policy or a budget, use those
-          of `fit`: the policy `contextrender_cache_aware` and the automatic budget.
+        - `agent_defaults`: use the defaults of `fit`, which are `contextrender_cache_aware` and the
+          automatic budget, for a policy or a budget that neither the call nor the session sets.
         - `delivery`: what the model receives, "rendered", "full" or "holdout". It is recorded.
         - `client`: the name of the calling program. It is recorded.
         - `usage`: the provider's usage of an earlier call, as in `record_usage`. It is recorded

@@ -54,8 +54,8 @@ def answered_id(
     names_tool = isinstance(tool, str) and bool(tool)
     for id, call_tool in calls:
         is_of_tool = not names_tool or call_tool == tool
-        may_have_id = not own_id or is_generated_id(id)
-        if is_of_tool and may_have_id and id not in later_ids:
+        id_may_differ = not own_id or is_generated_id(id)
+        if is_of_tool and id_may_differ and id not in later_ids:
             return id
     return own_id or None
 

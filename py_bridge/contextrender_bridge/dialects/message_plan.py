@@ -175,8 +175,8 @@ class MessagePlan:
                 self._arguments.pop((message, number), None)
                 self._calls.add((message, number))
         self._show_stubs(newest, newest.stop)
-        # Find the last shown message before the newest answer. In an answer with several messages,
-        # only the last one has calls that the agent answers, so the separating result is one of it.
+        # Find the last shown message before the newest answer. If its answer has several messages,
+        # take the last of these: only that one has calls whose results separate the answers.
         last_shown = max((m for m in self.remaining_messages() if m < newest.start), default=-1)
         answer_end = (answer_ends or {}).get(last_shown, last_shown)
         # If a message's text is omitted (""), its calls are shown, and so are their results. These

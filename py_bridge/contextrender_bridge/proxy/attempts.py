@@ -105,7 +105,7 @@ class CallAttempts:
             self._conversation.was_refused_after_retry = has_retried
             return None
         self._retries_left -= 1
-        # The retry may be cut, or no longer be. A header of the reply reports its size.
+        # A header of the reply reports to how many tokens the retry is cut, if it is.
         self.truncated_to = self.request.truncated_to
         return retry
 

@@ -68,8 +68,8 @@ class Compression:
 
         In the reply, `unchanged` is the number of first messages that equal those of the session's
         previous reply. If the gateway sent those messages to the provider, its cache has the prompt
-        up to there. If the messages are malformed, return them as they are. Raise
-        InvalidRequest if `messages` is no list.
+        up to there. If the messages are malformed, return them as they are. Raise InvalidRequest if
+        `messages` is no list.
         """
         if "usage" in body and "messages" not in body:
             return self._report_usage(body, controls)
