@@ -72,8 +72,8 @@ def run(args: argparse.Namespace) -> int:
         hint = f". Install it with: {agent.install}" if agent.install else "."
         raise CommandError(f"{agent.program} is not installed{hint}", NOT_FOUND)
     request = RunRequest(words, process_environment(), Path.cwd(), data_dir())
-    # Only to print the redirected run, and to see whether the agent will call a model: a run with
-    # the proxy has routes of its own.
+    # These routes serve to print the redirected run, and to see whether the agent will call a
+    # model. A run with the proxy has routes of its own.
     routes = ProviderRoutes.example()
     redirect = agent.redirect(request, routes)
     if program is None or args.dry_run:
