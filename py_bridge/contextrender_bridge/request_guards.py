@@ -203,6 +203,9 @@ class GuardedProtocol(HttpToolsProtocol):
         else:
             super().on_headers_complete()
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Log nothing, because Codex tries a WebSocket first, and the application refuses it."""
+
     def _names_other_host(self) -> bool:
         """Return whether the address in the first line has a host that is not in `Host`."""
         address = urlsplit(self.url)
@@ -242,8 +245,5 @@ class GuardedProtocol(HttpToolsProtocol):
 
 def guarded_protocol(max_connections: int, header_timeout: float) -> type[Any]:
     """Return a GuardedProtocol with these limits, for uvicorn's option `http`."""
-    return type(
-        "LimitedProtocol",
-        (GuardedProtocol,),
-        {"max_connections": max_connections, "header_timeout": header_timeout},
-    )
+    limits = {"max_connections": max_connections, "header_timeout": header_timeout}
+    return type("LimitedProtocol", (GuardedProtocol,), limits)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from contextrender_bridge import embedded
 from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.base.installing import how_to_install, how_to_serve
+from contextrender_bridge.base.installing import how_to_install, how_to_serve, is_in_cache
 
 from tests.support.command import printed
 
@@ -45,6 +45,13 @@ def test_tool_installer_command_lists_all_extras(
     assert how_to_install("mcp").startswith(f"`{command} install --force '")
     assert how_to_install("mcp").endswith("[server,proxy,mcp]'`")
     assert how_to_install("models").endswith("[server,proxy,mcp,models]'`")
+
+
+def test_environment_in_a_cache_is_recognized(made_by: Making, tmp_path: Path) -> None:
+    made_by("pyvenv.cfg")
+    assert not is_in_cache()
+    (tmp_path.parent / "CACHEDIR.TAG").touch()
+    assert is_in_cache()
 
 
 def test_old_python_version_is_named(made_by: Making, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -223,3 +223,4 @@ def test_requests_without_the_secret_are_refused(
     written = {file: file.read_bytes() for file in data.rglob("*") if file.is_file()}
     assert not [file for file, text in written.items() if secret.encode() in text]
     assert "Traceback" not in process.stderr
+    assert "upgrade" not in (data / "wrap.log").read_text()

@@ -48,6 +48,11 @@ def can_serve() -> bool:
     return sys.version_info >= SERVER_PYTHON
 
 
+def is_in_cache() -> bool:
+    """Return whether this environment is in a cache, as that of uvx is."""
+    return any((folder / "CACHEDIR.TAG").is_file() for folder in Path(sys.prefix).parents)
+
+
 def _installer() -> str:
     """Return the installer of this environment, recognized by the files that it leaves there."""
     if (Path(sys.prefix) / "uv-receipt.toml").is_file():

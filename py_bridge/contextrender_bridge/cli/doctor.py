@@ -245,14 +245,16 @@ def check_agents() -> Iterator[CheckResult]:
         if program is None:
             yield CheckResult(name, "not installed", "note", agent.install)
             continue
-        # Redirect a run without starting it. Afterwards `routes` has the providers' addresses.
+        # Redirect a run without starting it, to find the providers' addresses.
         routes = ProviderRoutes.example()
+        request = RunRequest((), process_environment(), Path.cwd(), Path())
         try:
-            agent.redirect(RunRequest((), process_environment(), Path.cwd(), Path()), routes)
+            redirect = agent.redirect(request, routes)
         except CommandError as error:
             yield CheckResult(name, str(error), "note")
             continue
-        message = f"{program}, its provider: {', '.join(routes.upstreams.values())}"
+        addresses = redirect.expected_providers(routes)
+        message = f"{program}, its provider: {', '.join(addresses) or 'none is configured'}"
         yield CheckResult(name, message, advice=f"contextrender wrap {name}")
 
 

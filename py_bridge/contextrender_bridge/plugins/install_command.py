@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from contextrender_bridge.base.compaction_size import DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS
 from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.installing import is_in_cache
 from contextrender_bridge.base.paths import data_dir, make_private
 from contextrender_bridge.plugins.changes import Change
 from contextrender_bridge.plugins.hosts import HOSTS
@@ -56,6 +57,11 @@ def run(args: argparse.Namespace) -> int:
         print(f"{host.title} has the plugin from its next start on (mode {options.mode}).")
         for line in host.after_install():
             print(line)
+        if is_in_cache():
+            print(
+                "The plugin starts the service from uv's cache. Before you clean the cache, "
+                "install ContextRender with `uv tool install`, and run this command again."
+            )
     return 0
 
 

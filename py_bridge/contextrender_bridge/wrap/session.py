@@ -75,9 +75,7 @@ def run_with_proxy(
         with listen("127.0.0.1", 0) as listener:
             routes = ProviderRoutes(address(listener), serves_recall=_can_recall())
             redirect = agent.redirect(replace(request, folder=folder), routes)
-            providers = redirect.providers
-            if providers is None:
-                providers = list(routes.upstreams.values())
+            providers = redirect.expected_providers(routes)
             for note in (*redirect.notes, *silent_providers(providers)):
                 say(note)
             if sys.stderr.isatty():

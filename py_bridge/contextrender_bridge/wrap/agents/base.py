@@ -57,6 +57,10 @@ class Redirect:
     providers: list[str] | None = None
     files: dict[Path, str] = field(default_factory=dict)
 
+    def expected_providers(self, routes: ProviderRoutes) -> list[str]:
+        """Return the addresses of the providers that the run is expected to call."""
+        return list(routes.upstreams.values()) if self.providers is None else self.providers
+
 
 class Agent(ABC):
     """An agent program. `program` is its command, `install` the command that installs it.
