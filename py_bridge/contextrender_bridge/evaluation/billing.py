@@ -209,9 +209,9 @@ class AnthropicCache:
         """
         continues_last_prompt = self._last_prompt_hash in hashes
         if self._has_quarter_breakpoints and not continues_last_prompt:
-            quarters = [tokens[-1] * quarter / 4 for quarter in (1, 2, 3)]
-            # Of each quarter, the last unit that ends within it; `_NO_UNIT` if the first is larger.
-            last_units = {bisect_right(tokens, quarter) - 1 for quarter in quarters}
+            quarter_ends = [tokens[-1] * quarter / 4 for quarter in (1, 2, 3)]
+            # The last unit before the end of each quarter; `_NO_UNIT` if the first ends after it.
+            last_units = {bisect_right(tokens, end) - 1 for end in quarter_ends}
             self._quarter_units = sorted(last_units - {_NO_UNIT})
         self._last_prompt_hash = hashes[-1]
         return sorted({*self._quarter_units, len(hashes) - 1})

@@ -86,9 +86,9 @@ class _Loop:
         self._appended_count = position
 
     def _append_recorded(self, position: int, message: Json) -> None:
-        """Append the message that was recorded at this position, or a copy of it.
+        """Append `message`, which was recorded at this position, or is a copy with another call id.
 
-        Record where results are in the history.
+        If it is a result, add its position in the history to `_copies`.
         """
         if message["role"] == "tool":
             self._copies.setdefault(position, []).append(len(self._history))

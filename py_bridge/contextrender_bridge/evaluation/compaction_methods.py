@@ -68,7 +68,7 @@ class CompactedHistory:
     def texts_only(self, size: int, _: str) -> str:
         """Return a context of at most `size` tokens, without results.
 
-        It has the user's first message and the newest texts that fit.
+        It has the user's first message and the newest texts that fit. No summary is used (`_`).
         """
         texts = self._texts()
         first = [text for text in texts if text.role == "user"][:1]
@@ -79,7 +79,8 @@ class CompactedHistory:
     def newest_results(self, size: int, _: str) -> str:
         """Return a context of at most `size` tokens: texts, and the newest results that fit.
 
-        The texts are chosen as for `POST /v1/compact`. Omitted results have an empty text.
+        The texts are chosen as for `POST /v1/compact`. Omitted results have an empty text. No
+        summary is used (`_`).
         """
         texts = choose_texts(self._texts(), size, self.counter, has_summary=False)
         all_results = Selection(

@@ -220,9 +220,8 @@ class _CompactedHistory:
 def _repeated_result(messages: Sequence[Json], missing_values: frozenset[str]) -> int | None:
     """Return the position of the first tool result that has one of these values, or None."""
     for position, message in enumerate(messages):
-        # The values that the message lacks are fewer than all, so it has one.
-        has_value = unseen_tokens(missing_values, [message]) != missing_values
-        if message["role"] == "tool" and has_value:
+        has_no_value = unseen_tokens(missing_values, [message]) == missing_values
+        if message["role"] == "tool" and not has_no_value:
             return position
     return None
 

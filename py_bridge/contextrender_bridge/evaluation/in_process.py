@@ -76,7 +76,7 @@ def _score_prompt(run: Run, turn: Turn, render: "Renderer", scorer: Scorer) -> P
 
     The messages before the turn are already recorded in the renderer's history.
     """
-    let_requests_run()  # the progress bar counts these calls
+    let_requests_run()  # each call of this function moves the progress bar (`task_progress`)
     prompt = render(run.messages[: turn.position], times=())
     scorer.add(turn, prompt)
     return prompt

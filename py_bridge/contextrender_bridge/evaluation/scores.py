@@ -98,7 +98,7 @@ class LoopScore:
         return {
             "steps": self.steps,
             "refetched": self.refetched,
-            "without": self.steps_with_misses,
+            "steps_with_misses": self.steps_with_misses,
             "output": self.output,
             "policy_prompt_tokens": self.policy_usage.prompt,
             "policy_output_tokens": self.policy_usage.output,

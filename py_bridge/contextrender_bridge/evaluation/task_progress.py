@@ -36,7 +36,8 @@ class TaskProgress:
         """
         self._sizes = sizes
         self._advance = advance
-        # The number of pauses of each task, in memory that the worker processes share.
+        # The number of pauses of each task, in memory that the worker processes share. A task
+        # pauses at each of its small steps, so the pauses show how far it is.
         self.counts: Any = multiprocessing.get_context("spawn").Array("q", len(sizes), lock=False)
         self._finished: set[int] = set()
         self._reported_steps = 0
@@ -81,10 +82,10 @@ def work_in_worker[R](task: int, work: Callable[..., R], *arguments: Any) -> R:
     """Do the work of a task in a worker process, and count its pauses for the progress bar."""
 
     def count() -> None:
-        """Count a pause of `task`; the parent process reads the count."""
+        """Count a small step of `task`; the parent process reads the count."""
         _COUNTS[task] += 1
 
-    with pausing(count):
+    with pausing(count):  # the work calls `count` at each of its small steps
         return work(*arguments)
 
 
@@ -93,12 +94,12 @@ def work_here[R](progress: TaskProgress, task: int, work: Callable[..., R], *arg
     last_update = time.monotonic()
 
     def count() -> None:
-        """Count a pause of `task`, and show the progress if `UPDATE_SECONDS` have passed."""
+        """Count a small step of `task`. Show the progress if `UPDATE_SECONDS` have passed."""
         nonlocal last_update
         progress.counts[task] += 1
         if time.monotonic() - last_update > UPDATE_SECONDS:
             last_update = time.monotonic()
             progress.show()
 
-    with pausing(count):
+    with pausing(count):  # the work calls `count` at each of its small steps
         return work(*arguments)

@@ -142,7 +142,7 @@ class LastRebuild:
         rank = self.ranks.get(result)
         if rank is None:
             return ""
-        if rank <= self.complete_count:  # a result with a lower rank is complete
+        if rank <= self.complete_count:  # some result with a lower score is complete
             return f": ranked {ordinal(rank)}, but too large, or in the part that stayed the same"
         return f": ranked {ordinal(rank)}, {self.complete_count} fitted"
 

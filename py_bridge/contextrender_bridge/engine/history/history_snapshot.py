@@ -129,15 +129,17 @@ class RememberingTracking(Tracking):
         token_count = int(self._token_counts.values[messages - 1]) if messages else 0
         event_count = int(self._event_counts.values[messages - 1]) if messages else 0
 
-        # Results and segments. Arrays of offsets (`first_segment`, `segment_ids_at`) have one more
-        # entry, the end of the last result or segment.
+        # Results and segments. Arrays of offsets (`first_segment`, `segment_token_starts`) have one
+        # more entry, the end of the last result or segment.
         for field in _BY_RESULT:
             setattr(earlier, field, getattr(self, field).first(result_count))
         for field in _BY_SEGMENT:
             setattr(earlier, field, getattr(self, field).first(segment_count))
         earlier.first_segment = self.first_segment.first(result_count + 1)
-        earlier.segment_ids_at = self.segment_ids_at.first(segment_count + 1)
-        earlier.segment_ids = self.segment_ids.first(int(self.segment_ids_at.values[segment_count]))
+        earlier.segment_token_starts = self.segment_token_starts.first(segment_count + 1)
+        earlier.segment_token_ids = self.segment_token_ids.first(
+            int(self.segment_token_starts.values[segment_count])
+        )
         earlier.word_index = self.word_index.first(result_count, segment_count)
 
         # Tokens and events: the tables of token numbers are shared, because copies would be slow.
@@ -145,8 +147,10 @@ class RememberingTracking(Tracking):
         earlier._ids, earlier._ids_by_text = self._ids, self._ids_by_text
         earlier.token_kinds = self.token_kinds.first(token_count)
         earlier._owners = self._owners.first(token_count)
-        earlier._event_ids_at = self._event_ids_at.first(event_count + 1)
-        earlier._event_ids = self._event_ids.first(int(self._event_ids_at.values[event_count]))
+        earlier._event_token_starts = self._event_token_starts.first(event_count + 1)
+        earlier._event_token_ids = self._event_token_ids.first(
+            int(self._event_token_starts.values[event_count])
+        )
 
         # Uses and words: later messages have changed them. A token was already used if the message
         # that used it first is one of these messages.
@@ -206,8 +210,10 @@ def _latest_words(
     """
     last_user = history.latest_of("user", messages)
     last_assistant = history.latest_of("assistant", messages)
-    task_words = words_of(_text(history.first_user, originals)) if last_user >= 0 else ()
-    user_words = words_of(_text(last_user, originals)) if last_user >= 0 else ()
+    task_words = user_words = tuple[str, ...]()
+    if last_user >= 0:  # then the first user message is among these messages, too
+        task_words = words_of(_text(history.first_user, originals))
+        user_words = words_of(_text(last_user, originals))
     if last_assistant < 0:
         return task_words, user_words, ()
     (answer,) = originals(last_assistant, last_assistant + 1)

@@ -50,7 +50,8 @@ class RememberingReuse(ReuseIndex):
     def up_to(self, events: int, results: int) -> "EarlierReuse":
         """Return the index as it was after the first `events` events and `results` results."""
         self._add_matches()
-        # Count the uses, matches and values of that time. All arrays are in order.
+        # Count the uses, matches and values of that time. All arrays are in order. An operation has
+        # the number of its event.
         use_count = bisect_left(self.uses, events, key=lambda use: use.operation)
         match_count = int(self._use_ends.values[use_count - 1]) if use_count else 0
         value_end = int(self._result_ends.values[results - 1]) if results else 0

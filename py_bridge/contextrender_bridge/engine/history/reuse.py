@@ -144,6 +144,6 @@ class ReuseIndex:
 
     def used_values(self, result: int) -> list[str]:
         """Return the values of a result that operations repeated and that are credited to it."""
-        if not self._credited.get(result):
+        if not self._credited.get(result):  # this test is fast, and most results have no uses
             return []
         return sorted({value for use in self.uses if use.result == result for value in use.values})

@@ -94,8 +94,9 @@ class WordIndex:
     @property
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
-        words = 100 * len(self._postings) + 5 * self._posting_count
-        return words + GrowableArray.bytes_in(self)
+        # About 100 bytes for each word, and 5 for each entry of its posting.
+        posting_bytes = 100 * len(self._postings) + 5 * self._posting_count
+        return posting_bytes + GrowableArray.bytes_in(self)
 
     def add(self, segments: Sequence[str]) -> None:
         """Add the next result, given as the texts of its segments."""

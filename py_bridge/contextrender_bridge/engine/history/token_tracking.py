@@ -77,14 +77,18 @@ class Tracking:
         self.segment_result = GrowableArray(np.int32)
         self.segment_end = GrowableArray(np.int32)  # in its result's text, in characters
         self.segment_tokens = GrowableArray(np.int32)  # its size
-        self.segment_ids = GrowableArray(np.int32)  # the tracked tokens of all segments, in order
-        self.segment_ids_at = GrowableArray()  # the index of the segment's first token in this list
-        self.segment_ids_at.append(0)  # the last entry is always the end of the list
+        self.segment_token_ids = GrowableArray(np.int32)
+        """The numbers of the tracked tokens of all segments, in order."""
+        self.segment_token_starts = GrowableArray()
+        """The index of each segment's first token in `segment_token_ids`, and the list's end."""
+        self.segment_token_starts.append(0)
 
         # Each event, by its number:
-        self._event_ids = GrowableArray(np.int32)  # the tracked tokens of all events, in order
-        self._event_ids_at = GrowableArray()  # the index of the event's first token in this list
-        self._event_ids_at.append(0)  # the last entry is always the end of the list
+        self._event_token_ids = GrowableArray(np.int32)
+        """The numbers of the tracked tokens of all events, in order."""
+        self._event_token_starts = GrowableArray()
+        """The index of each event's first token in `_event_token_ids`, and the list's end."""
+        self._event_token_starts.append(0)
 
         # Words and calls:
         self.word_index = WordIndex()  # the words of each segment
@@ -121,7 +125,7 @@ class Tracking:
     @property
     def event_count(self) -> int:
         """The number of events of the messages."""
-        return len(self._event_ids_at.values) - 1
+        return len(self._event_token_starts.values) - 1
 
     def tokens_of_events(self, events: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return, for each tracked token, whether an event with a true flag contains it.
@@ -129,8 +133,8 @@ class Tracking:
         `events` has a flag for each event.
         """
         is_present = np.zeros(self.token_count, np.bool_)
-        counts = np.diff(self._event_ids_at.values)
-        is_present[self._event_ids.values[np.repeat(events, counts)]] = True
+        counts = np.diff(self._event_token_starts.values)
+        is_present[self._event_token_ids.values[np.repeat(events, counts)]] = True
         return is_present
 
     def occurrences(self, tokens: NDArray[np.bool_]) -> tuple[NDArray[np.int64], Ids]:
@@ -139,9 +143,9 @@ class Tracking:
         `tokens` has a flag for each tracked token. An occurrence is an entry of the first array, an
         event, and the same entry of the second array, a token in this event.
         """
-        indexes = np.flatnonzero(tokens[self._event_ids.values])
-        events = np.searchsorted(self._event_ids_at.values, indexes, side="right") - 1
-        return events, self._event_ids.values[indexes]
+        indexes = np.flatnonzero(tokens[self._event_token_ids.values])
+        events = np.searchsorted(self._event_token_starts.values, indexes, side="right") - 1
+        return events, self._event_token_ids.values[indexes]
 
     def owners(self, ids: Ids) -> Ids:
         """Return the result that owns each of these tokens, or -1."""
@@ -149,8 +153,8 @@ class Tracking:
 
     def ids_of_events(self, first: int, stop: int) -> Ids:
         """Return the tracked tokens of the events from `first` up to `stop`."""
-        at = self._event_ids_at.values
-        return self._event_ids.values[at[first] : at[stop]]
+        starts = self._event_token_starts.values
+        return self._event_token_ids.values[starts[first] : starts[stop]]
 
     def segments_of(self, result: int) -> range:
         """Return the segments of a result."""
@@ -159,8 +163,8 @@ class Tracking:
 
     def ids_of_segments(self, first: int, stop: int) -> Ids:
         """Return the tracked tokens of the segments from `first` up to `stop`."""
-        at = self.segment_ids_at.values
-        return self.segment_ids.values[at[first] : at[stop]]
+        starts = self.segment_token_starts.values
+        return self.segment_token_ids.values[starts[first] : starts[stop]]
 
     def ids_of_texts(self, texts: Sequence[str]) -> Ids:
         """Return the tracked tokens of these texts."""
@@ -246,7 +250,7 @@ class Tracking:
             [tokens] if len(segments) == 1 else tokens_by_part(segments, tokens_by_run)
         )
         ids = [self._ids[token] for token in chain.from_iterable(tokens_by_segment)]
-        ids_before = len(self.segment_ids.values)
+        ids_before = len(self.segment_token_ids.values)
         id_ends = list(accumulate(map(len, tokens_by_segment), initial=ids_before))
 
         # Add one entry for the result, and one for each segment.
@@ -256,8 +260,8 @@ class Tracking:
             (self.last_use_turns, (history.results.turn[result],)),
             (self.previous_sizes, (previous_size,)),
             (self.first_segment, (segment_count,)),  # the first segment of the next result
-            (self.segment_ids, ids),
-            (self.segment_ids_at, id_ends[1:]),  # the first is already there
+            (self.segment_token_ids, ids),
+            (self.segment_token_starts, id_ends[1:]),  # the first is already there
             (self.segment_end, ends),
             (self.segment_tokens, sizes),
             (self.segment_result, [result] * len(segments)),
@@ -301,8 +305,8 @@ class Tracking:
             (self._owners, [result] * len(new_tokens)),
             (self.is_used, [False] * len(new_tokens)),
             # All tokens of the event, and the index at which the next event's tokens will begin:
-            (self._event_ids, ids),
-            (self._event_ids_at, (len(self._event_ids.values) + len(ids),)),
+            (self._event_token_ids, ids),
+            (self._event_token_starts, (len(self._event_token_ids.values) + len(ids),)),
         )
         # A token's weight depends on its kind: its shape, and the tool that first returned it.
         if new_tokens:

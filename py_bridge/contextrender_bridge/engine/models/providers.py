@@ -90,10 +90,10 @@ class Answer:
     failure: Exception | None = None
     takers: list[object] = field(default_factory=list, compare=False, repr=False)
 
-    def is_paid_by(self, request: object) -> bool:
+    def add_taker(self, request: object) -> bool:
         """Record that a request takes the answer. Return whether it must count the tokens.
 
-        Only the first request that takes the answer counts them, also if it takes it again.
+        The first taker must. A request that runs several times may take the answer each time.
         """
         self.takers.append(request)
         return self.takers[0] is request
@@ -169,7 +169,8 @@ def answer_of[T](
         return ask()
     # The request runs again after the provider answered, and finds the answer here.
     if (answer := answers.take(key)) is not None:
-        if not answer.is_paid_by(answers):
+        must_count_tokens = answer.add_taker(answers)
+        if not must_count_tokens:
             answer = without_usage(answer)
         value: T = answer.get()
         return value
@@ -200,9 +201,10 @@ def summarise_result(model: str, content: str, question: str, limit: int) -> Sum
     """Return a summary of a result's `content` that helps to answer `question`.
 
     The summary has at most `limit` tokens, as `model` counts them. If the model fails, the reply
-    has the reason instead of a text.
+    has the reason instead of a text. Requests that wait for the same summary share one reply, and
+    only the first of them gets its usage.
     """
-    key = ("compaction", model, content, question, limit)
+    key = ("compaction", model, content, question, limit)  # equal for the same summary
     return answer_of(
         key, lambda: _summarise(model, content, question, limit), without_usage=_without_usage
     )
@@ -221,7 +223,7 @@ def _summarise(model: str, content: str, question: str, limit: int) -> SummaryRe
     In both cases the reply has the usage of the model calls.
     """
     compact_result = result_writer().compact_result
-    usages = [NOTHING_USED]
+    usages = [NOTHING_USED]  # `compact_result` adds the usage of all calls once, at its end
     try:
         text = compact_result(model, content, question, limit, report_usage=usages.append)
     except ContextRenderError as failure:

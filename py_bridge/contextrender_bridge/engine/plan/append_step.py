@@ -1,8 +1,7 @@
 """The step that appends to the last prompt: the new results, and restored parts of older ones.
 
 If an older result is needed again, parts of it are shown after a new result. At their own position
-they would change the beginning of the prompt, which the provider has cached.
-(docs/policies.md, contextrender_cache_aware)
+they would change the prompt's beginning, which the provider has cached (docs/policies.md).
 """
 
 from bisect import bisect_left
@@ -86,12 +85,13 @@ def _is_large(builder: SelectionBuilder, result: int) -> bool:
 
 
 def _is_needed(context: CallContext, result: int) -> bool:
-    """Return whether a result is pinned, or repeats an earlier call.
+    """Return whether a result is pinned, or the agent called for it a second time.
 
-    The earlier call's result must have more than half of the tokens of this result.
+    An earlier result of the same call counts if it has more than half of the tokens of this result,
+    because a much smaller one may have been an error.
     """
-    repeats_result = context.tracking.previous_sizes.values[result] > context.sizes[result] / 2
-    return result in context.pinned or bool(repeats_result)
+    is_repeated = context.tracking.previous_sizes.values[result] > context.sizes[result] / 2
+    return result in context.pinned or bool(is_repeated)
 
 
 def _add_excerpts(builder: SelectionBuilder, large_results: list[int]) -> bool:

@@ -182,7 +182,8 @@ def tracker(view: PolicyInput) -> Callable[[int], Tracking]:
         nonlocal earlier_tracking
         tracking = view.history.tracking
         has_later_messages = tracking is not None and tracking.message_count > messages
-        if view.history.replay_tracking or not has_later_messages:
+        can_go_back = view.history.replay_tracking is not None
+        if can_go_back or not has_later_messages:
             return view.tracking_of(messages)
         # The history's tracking has later messages, too, so read the first messages again.
         earlier_tracking = earlier_tracking or Tracking()

@@ -59,8 +59,11 @@ def select_text(context: CallContext, before: TextSelection = ALL_TEXT) -> TextS
 
 
 def min_budget_for_users(context: CallContext) -> float:
-    """Return the smallest budget in which all user messages fit if they are cut to `MIN_TOKENS`."""
-    user_tokens = context.text_tokens[_are_users(context)]
+    """Return the smallest budget in which all user messages fit if they are cut to `MIN_TOKENS`.
+
+    Texts may have at most the share `CAP` of a budget.
+    """
+    user_tokens = context.text_tokens[_are_cut_like_users(context)]
     return float(np.minimum(user_tokens, MIN_TOKENS).sum()) / CAP
 
 
@@ -71,7 +74,7 @@ def _select_less_text(context: CallContext) -> TextSelection:
     all texts.
     """
     budget, sizes = context.view.budget, context.text_tokens.copy()
-    are_users = _are_users(context)
+    are_users = _are_cut_like_users(context)
     total = int(sizes.sum())
 
     # Drop the assistant's texts, the oldest first, but never the last one.
@@ -149,11 +152,10 @@ def _messages_to_keep_complete(context: CallContext) -> list[int]:
     return positions if fits else []
 
 
-def _are_users(context: CallContext) -> NDArray[np.bool_]:
-    """Return, for each message, whether its role is not "assistant".
+def _are_cut_like_users(context: CallContext) -> NDArray[np.bool_]:
+    """Return, for each message, whether its text is cut like a user's: if it is no assistant's.
 
-    The texts of these messages are cut like the user's texts, also a system message's text. A
-    message with a result is among them, but its text has 0 tokens, so it is never cut.
+    Messages with results are among them, but their texts have 0 tokens, so they are never cut.
     """
     roles = context.view.history.roles[: context.message_count]
     return np.array([role != "assistant" for role in roles], np.bool_)

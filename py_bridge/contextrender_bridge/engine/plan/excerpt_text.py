@@ -126,11 +126,10 @@ def restored_mark(position: int, *, is_complete: bool, edited_at: int = 0) -> st
 
     `edited_at` is the number of the call that edited the result's file since, 0 if none did.
     """
-    version = f" before the edit at call {edited_at}" if edited_at else ""
+    before_edit = f" before the edit at call {edited_at}" if edited_at else ""
     if is_complete:
-        return f"[Result {position}, which left, again{version}:]\n"
-    if version:
-        version = f", as it was{version}"
+        return f"[Result {position}, which left, again{before_edit}:]\n"
+    version = f", as it was{before_edit}" if before_edit else ""
     return (
         f"[Parts of result {position}, which left{version}; "
         f"recall result {position} for all of it:]\n"

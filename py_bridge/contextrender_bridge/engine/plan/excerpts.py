@@ -59,8 +59,8 @@ class ExcerptBuilder:
         self._first_segment: list[int] = tracking.first_segment.values.tolist()  # of each result
         self._visible = visible_tokens(builder)
         # Loops over single tokens read memory views, which is faster than reading NumPy arrays.
-        self._ids = memoryview(tracking.segment_ids.values)
-        self._ids_at = memoryview(tracking.segment_ids_at.values)
+        self._ids = memoryview(tracking.segment_token_ids.values)
+        self._ids_at = memoryview(tracking.segment_token_starts.values)
         self._is_visible = memoryview(self._visible.view(np.uint8))
         self._weight = memoryview(scores.token_weights)
         self._is_used = memoryview(tracking.is_used.values.view(np.uint8))
@@ -76,11 +76,14 @@ class ExcerptBuilder:
         head_end = self._add_head(result, first, size, HEAD_SHARE)
         if head_end == first:
             return
-        gains = self._gains(head_end, stop)
         self._add_best(
-            head_end, gains, lambda: size - self._excerpt_tokens[result], MAX_MISFITS_OF_ONE_RESULT
+            head_end,
+            gains=self._gains(head_end, stop),
+            remaining=lambda: size - self._excerpt_tokens[result],
+            max_misfits=MAX_MISFITS_OF_ONE_RESULT,
         )
         self._add_head(result, head_end, size, LONG_HEAD_SHARE)
+        # Write the excerpt, because it gets no more segments.
         self._builder.fix_excerpt(result, self._excerpt_tokens.pop(result))
 
     def _add_head(self, result: int, segment: int, size: float, share: float) -> int:
@@ -171,9 +174,9 @@ class ExcerptBuilder:
     def _gains(self, first: int, stop: int) -> Floats:
         """Return the present gain of each segment from `first` up to `stop`."""
         tracking = self._tracking
-        bounds = tracking.segment_ids_at.values[first : stop + 1]
+        bounds = tracking.segment_token_starts.values[first : stop + 1]
         tokens = slice(bounds[0], bounds[-1])  # the tokens of all these segments
-        is_new = ~self._visible[tracking.segment_ids.values[tokens]]
+        is_new = ~self._visible[tracking.segment_token_ids.values[tokens]]
         new_weight = _sums_between(bounds, is_new * self._scores.segment_token_weights[tokens])
         used_count = _sums_between(bounds, is_new & self._scores.segment_tokens_used[tokens])
         gains: Floats = self._gain_factors[first:stop] * (1 + used_count) * (1 + new_weight) ** 0.8

@@ -39,7 +39,8 @@ def _cut_call_to_fit(
 ) -> bool:
     """Cut a result's call, if call and result together exceed `token_limit`.
 
-    The prompt shows `shown_tokens` of the result. Return False if no cut call fits.
+    The prompt shows `shown_tokens` of the result. A cut call has at most `max_tokens`, or as many
+    tokens as are shown of the result. Return False if no cut call fits.
     """
     if builder.call_tokens[result] + shown_tokens <= token_limit:
         return True

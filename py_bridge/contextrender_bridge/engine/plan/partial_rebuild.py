@@ -44,11 +44,11 @@ earlier ones called.
 
 
 @dataclass(slots=True, frozen=True)
-class PartialRebuild:
+class Rebuild:
     """A rebuilt selection, and its cut.
 
-    `cut` is the position of an assistant message: up to the results of this message, the prompt is
-    the same as the last one. It is `NO_CUT` if the whole prompt was rebuilt.
+    After a partial rebuild, `cut` is the position of an assistant message: up to the results of
+    this message, the prompt is the same as the last one. After a full rebuild, it is `NO_CUT`.
     """
 
     builder: SelectionBuilder
@@ -61,7 +61,7 @@ def rebuild_partially(
     full_rebuild: SelectionBuilder,
     scores: Scores,
     share: float,
-) -> PartialRebuild | None:
+) -> Rebuild | None:
     """Return the partial rebuild from the latest cut with which it is good enough, or None.
 
     A rebuild is good enough if the total worth of its results is nearly as high as in the full
@@ -80,7 +80,7 @@ def rebuild_partially(
         select_few(builder, scores, share)
         has_enough_worth = _total_worth(builder, worth_of_results) >= min_worth
         if has_enough_worth and _shows_required_results(builder, full_rebuild):
-            return PartialRebuild(builder, cut)
+            return Rebuild(builder, cut)
     return None
 
 

@@ -48,7 +48,8 @@ def with_required_results(
 def _take_selected(builder: SelectionBuilder, selection: Selection) -> None:
     """Select the results of a selection in its order, as it shows them, if they fit.
 
-    If the substitute of a result is not written yet, the result is not selected.
+    A result whose substitute is not written yet is neither complete nor an excerpt, so it is not
+    selected.
     """
     for result in selection.shown_order:
         if not builder.available[result]:

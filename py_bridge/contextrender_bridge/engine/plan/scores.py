@@ -66,15 +66,15 @@ class Scores:
 
     @cached_property
     def segment_token_weights(self) -> Floats:
-        """The weight of each token of the segments, in the order of `Tracking.segment_ids`."""
-        weights: Floats = self.token_weights[self.context.tracking.segment_ids.values]
+        """The weight of each entry of `Tracking.segment_token_ids`."""
+        weights: Floats = self.token_weights[self.context.tracking.segment_token_ids.values]
         return weights
 
     @cached_property
     def segment_tokens_used(self) -> NDArray[np.bool_]:
-        """For each token of the segments, whether a turn used it, in the order of `segment_ids`."""
+        """For each entry of `Tracking.segment_token_ids`, whether a turn used the token."""
         tracking = self.context.tracking
-        is_used: NDArray[np.bool_] = tracking.is_used.values[tracking.segment_ids.values]
+        is_used: NDArray[np.bool_] = tracking.is_used.values[tracking.segment_token_ids.values]
         return is_used
 
 

@@ -299,8 +299,8 @@ class Selection:
     def _call_changes(self, before: Selection, events: Sequence[int]) -> Changes:
         """Return the changes of calls' arguments. `events` has the call's event of each result.
 
-        A call is shown and dropped with its result. So only calls count whose arguments are cut,
-        or were cut in the prompt `before`.
+        A call is shown and dropped with its result. So only calls count whose arguments are cut
+        (`excerpts`), or were cut in the prompt `before` and are now uncut (`complete`) or dropped.
         """
         uncut = (before.arguments.keys() - self.arguments.keys()) & self.shown_results
         dropped = before.arguments.keys() - self.shown_results

@@ -23,7 +23,7 @@ class SelectionBuilder:
     - `budget_for_results` is the part of the budget that the text does not use. `used_tokens` is
       the part that the selected results use, and `remaining_tokens` the difference.
     - `available` says for each result whether it may still be selected. A result is not available
-      if it has no call or is selected already.
+      if it has no call or is selected already: complete, as an excerpt or with its first segment.
     - `segments` has the segments of results that become excerpts, in the order they were added.
       `fixed_excerpts` has excerpts that do not change any more.
     - `restored` has the texts that are shown again after complete results. `arguments` has the
@@ -95,7 +95,7 @@ class SelectionBuilder:
         """Add a segment to a result's excerpt, at a cost of `tokens`."""
         self.used_tokens += tokens
         self.segments.setdefault(result, []).append(segment)
-        self.available[result] = False
+        self.available[result] = False  # it cannot be selected complete any more
 
     def fix_excerpt(self, result: int, estimate: int) -> None:
         """Replace a result's segments by a fixed excerpt, whose tokens are counted exactly.

@@ -77,7 +77,7 @@ class EdgeTrail:
 
     @property
     def partial(self) -> Set[int]:
-        """The events of which a part is shown, at their own position or after a host."""
+        """The events of which a part is shown, at their own position or after another result."""
         restored = {edge.event for edges in self.restored.values() for edge in edges}
         return self.by_kind[EXCERPT] | (restored - self.complete)
 
@@ -183,7 +183,7 @@ def _next_excerpts(
 def _restored_text(
     edges: Iterable[ShownEvent], result_numbers: Mapping[int, int], event_text: EventText
 ) -> RestoredText:
-    """Return the parts of results that are restored after one host, in their order."""
+    """Return the parts of results that are shown again after another result, in their order."""
     parts: list[RestoredPart] = []
     for edge in sorted(edges, key=lambda edge: int(edge.fields["place"])):
         text, ranges = text_of(edge.fields["pieces"], event_text(edge.event))

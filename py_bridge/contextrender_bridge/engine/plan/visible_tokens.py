@@ -48,5 +48,6 @@ def _text_tokens(builder: SelectionBuilder) -> NDArray[np.bool_]:
     has_token = context.tracking.tokens_of_events(is_complete_text)
     cut_texts = [substitute.text for substitute in builder.text.cut.values()]
     has_token[context.tracking.ids_of_texts(cut_texts)] = True
+    # With the text in the entry, no other object can get the same `id`.
     context.tokens_of_texts[id(builder.text)] = builder.text, has_token
     return has_token

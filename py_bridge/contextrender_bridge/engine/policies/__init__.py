@@ -153,7 +153,8 @@ def selection_for(view: PolicyInput, policy: Policy, agent_defaults: bool = Fals
     if policy is FULL or (view.fits and not policy.is_cache_aware):
         return select_all(view)
     selection = policy.choose(view)
-    must_show_pins = bool(view.pins) and not policy.tracks_tokens  # others select pins themselves
+    # A policy that tracks tokens selects pinned results itself.
+    must_show_pins = bool(view.pins) and not policy.tracks_tokens
     if not (agent_defaults or must_show_pins):
         return selection
     context = context_of_next_call(view)

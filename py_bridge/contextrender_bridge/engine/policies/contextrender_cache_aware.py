@@ -15,7 +15,7 @@ from contextrender_bridge.engine.plan.call_context import CallContext, context_o
 from contextrender_bridge.engine.plan.call_text import select_text, sizes_of
 from contextrender_bridge.engine.plan.partial_rebuild import (
     NO_CUT,
-    PartialRebuild,
+    Rebuild,
     rebuild_partially,
     select_few,
 )
@@ -62,7 +62,7 @@ def step(context: CallContext, previous: Selection) -> Selection:
 def select_answered_calls(view: PolicyInput) -> Selection | None:
     """Return the last answered call's selection, or None if no call was answered.
 
-    `view.previous` may be the selection of an earlier call. Then select the calls that were
+    `view.previous` may be the selection of an earlier call. Then make the selections of the calls
     answered after it, one after the other, because each continues the prompt of the call before. An
     assistant message answers the call that had all messages before it.
     """
@@ -81,7 +81,8 @@ def _select_within_budget(context: CallContext, previous: Selection) -> Selectio
     previous prompt if possible, or else rebuild the prompt.
     """
     if not previous.is_over and context.fits:
-        return Selection(context.message_count)  # with `is_over` false, this means all results
+        # As long as `is_over` is false, a selection without results stands for all results.
+        return Selection(context.message_count)
     is_full_rebuild_due = context.turn % REBUILD_EVERY == 0 or _is_expired(context, previous)
     if not is_full_rebuild_due and (builder := append_step(context, previous)):
         return _selection(builder, builder.excerpts(), previous.rebuilt, previous.breakpoints)
@@ -94,7 +95,8 @@ def _select_within_budget(context: CallContext, previous: Selection) -> Selectio
 def _is_expired(context: CallContext, previous: Selection) -> bool:
     """Return whether the previous prompt is so old that the provider's cache has dropped it.
 
-    The limit is the parameter `cache_ttl_minutes`; 0 means that prompts do not expire.
+    The limit is the parameter `cache_ttl_minutes`; 0 means that prompts do not expire. A prompt
+    with the full history does not expire, because a rebuild would not change it.
     """
     minutes = context.view.parameters.cache_ttl_minutes
     if not minutes or not previous.is_over:
@@ -102,7 +104,7 @@ def _is_expired(context: CallContext, previous: Selection) -> bool:
     return context.seconds_since(previous.messages) > 60 * minutes
 
 
-def _rebuild(context: CallContext, previous: Selection, *, may_keep_start: bool) -> PartialRebuild:
+def _rebuild(context: CallContext, previous: Selection, *, may_keep_start: bool) -> Rebuild:
     """Return a partial rebuild if one is good enough, otherwise a full rebuild.
 
     Without `may_keep_start`, always return a full rebuild. A partial rebuild is also impossible if
@@ -116,7 +118,7 @@ def _rebuild(context: CallContext, previous: Selection, *, may_keep_start: bool)
         partial_rebuild = rebuild_partially(context, previous, full_rebuild, scores, share)
         if partial_rebuild is not None:
             return partial_rebuild
-    return PartialRebuild(full_rebuild)
+    return Rebuild(full_rebuild)
 
 
 def _selection(

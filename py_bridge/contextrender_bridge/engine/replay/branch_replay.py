@@ -263,10 +263,10 @@ class BranchReplay:
         calls before. If that call has another policy than `policy`, return None.
         """
         roles = self.full_history.roles
-        # The positions after the messages of earlier calls, the latest first: a call is followed by
-        # its answer, or by a user message.
-        after_calls = (p for p in range(messages - 1, 0, -1) if roles[p] in ("assistant", "user"))
-        for position in islice(after_calls, SEARCHED_CALLS):
+        # A call's messages are followed by its answer or, without an answer, by a user message. So
+        # these are the numbers of messages of the earlier calls, the latest first.
+        earlier_calls = (p for p in range(messages - 1, 0, -1) if roles[p] in ("assistant", "user"))
+        for position in islice(earlier_calls, SEARCHED_CALLS):
             is_answered = roles[position] == "assistant"
             if is_answered and (record := self.calls.get(position)):
                 has_policy = record.settings.policy == policy
@@ -321,9 +321,9 @@ class BranchReplay:
         return () if message is None else uses_of(self.full_history, message)
 
     def old_versions_at(self, turn: int) -> dict[int, int]:
-        """Map each result of which a turn's answer used an old version to the turn of the edit.
+        """Return the results whose outdated lines a turn's answer used (`old_versions_used`).
 
-        This is the first edit of the result's file after the result.
+        Each result's number is mapped to the turn of the first edit of its file after the result.
         """
         message = self.answer_to(turn)
         if message is None:

@@ -201,7 +201,10 @@ def _counter(encoding: str) -> TokenCounter:
 
 @cache
 def _codec(encoding: str) -> tiktoken.Encoding:
-    """Load a codec of tiktoken, from a shipped file if there is one."""
+    """Load a codec of tiktoken, from a shipped file if there is one.
+
+    Of a shipped encoding, also store the `_byte_lengths` of the tokens.
+    """
     if encoding not in _SHIPPED:
         return tiktoken.get_encoding(encoding)
     pattern, ranks = encoding_of(_SHIPPED[encoding])

@@ -64,7 +64,7 @@ def baseline_policy(name: str, summaries: Summaries, agent_defaults: bool = Fals
     """
 
     def select(view: PolicyInput) -> Selection:
-        """Select with a summary. Restore a newest result that the summary replaces."""
+        """Select with a summary. With `agent_defaults`, always show the newest results, too."""
         selection = select_with_summary(view, BASELINES[name], summaries)
         context = context_of_next_call(view)
         # If the summary replaces a result, `excerpts` maps this result to the summary.

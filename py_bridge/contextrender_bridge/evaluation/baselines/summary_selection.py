@@ -114,7 +114,7 @@ class _Placement:
 
     If the prompt shows `summary` instead of the result number `result`, `cost` is the tokens of the
     summary and of the result's call. If a user message has the summary, `text` has the substitute
-    of this message, and the other fields are not set.
+    of this message, and the other fields keep their defaults.
     """
 
     text: TextSelection
@@ -123,7 +123,7 @@ class _Placement:
     summary: Substitute | None = None
 
     def selection(self, messages: int, results: list[int]) -> Selection:
-        """Return a selection of these results and the summary."""
+        """Return a selection of these results and the summary, which may replace `self.result`."""
         if self.summary is None:
             return Selection(messages, self.text, tuple(results))
         excerpts = {self.result: self.summary}
