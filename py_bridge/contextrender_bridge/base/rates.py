@@ -181,10 +181,10 @@ def _search_price(row: Row, rate: str) -> float | None:
 def at_rates(row: Row, rates: tuple[str, ...]) -> Row:
     """Return the row's prices per token at these rates, by the names in `PRICES`.
 
-    A rate for which the row has no price changes nothing.
+    A rate such as `above 272K` or `priority` has price columns of its own; a rate such as `fast` or
+    a region has a factor for all prices. A rate with neither changes nothing.
     """
-    # Find the columns of the rates for the prompt's length and the service tier, and the product
-    # of the other rates' factors.
+    # Find the suffixes of the rates' columns, and the product of the rates' factors.
     lengths = [match[1] for rate in rates if (match := _LENGTH_RATE.fullmatch(rate))]
     length_suffix = f"_above_{lengths[0]}k_tokens" if lengths else ""
     tiers = [rate for rate in rates if _has_tier(row, rate)]

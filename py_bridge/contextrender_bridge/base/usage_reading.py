@@ -134,12 +134,12 @@ def _counts_of(model: str, fields: Fields) -> Usage | None:
 
     The names of `fields` are in lower case, without `_` and `-` (`_with_plain_names`).
     """
-    # Find the count of the output and of the prompt. In some formats, the input count excludes
-    # cached tokens. They are read separately. Codex's input includes them.
+    # Find the count of the output and of the prompt.
     output = (_first_count(fields, _OUTPUT) or 0) + (_first_count(fields, _THOUGHTS) or 0)
     prompt, total = _first_count(fields, _PROMPT), _first_count(fields, _TOTAL)
     if prompt is None:
         input_tokens = _first_count(fields, _INPUT)
+        # The input count excludes the cached tokens if these are counted beside it, except Codex's.
         if input_tokens is not None and _counts_cache(fields) and _CODEX_CACHED not in fields:
             return _usage_beside_cache(model, fields, input_tokens, output)
         if input_tokens is not None:
@@ -226,7 +226,7 @@ def _usage_including_cache(model: str, fields: Fields, prompt: int, output: int)
 
     `prompt` is that count. No other count may exceed it.
     """
-    # Some counts are in an inner object with details, or by the lifetime of cache writes.
+    # Some counts are in an inner object with details. Another one has the cache writes by lifetime.
     details = _inner(fields, _DETAILS)
     lifetimes = _inner(details, _LIFETIMES) or _inner(fields, _LIFETIMES)
     # Formats have the count of cached tokens in one of three places.
@@ -352,10 +352,11 @@ def _holders(part: Fields, depth: int = 0) -> Iterator[Fields]:
 
 
 def tool_items_in(holder: Fields) -> dict[str, int]:
-    """Return how often an answer called the provider's own tools, by the type of their items.
+    """Return the number of an answer's items of each type, from which tool calls are priced.
 
-    Count OpenAI's items of any type, and Gemini's search queries. An item of a web search that
-    only opens a page is no search.
+    OpenAI's items have any type, and callers look up the types of the tools that cost extra. Items
+    of a web search that only open a page are not counted. Each of Gemini's search queries counts as
+    an item of a web search.
     """
     output, candidates = holder.get("output"), holder.get("candidates")
     counts: Counter[str] = Counter()

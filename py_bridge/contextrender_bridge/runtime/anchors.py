@@ -63,6 +63,7 @@ def list_nodes(kind: type, before: Place | None, limit: int) -> list[object]:
     while count := limit - len(nodes):
         places = memory.store.listed(caller_root(), number, before, count)
         listed_at = {id: listed for listed, id in places}
+        # A node is damaged if it is not listed by its own `created_at`, or has wrong values.
         nodes += [
             node
             for node in memory.nodes(listed_at)
@@ -111,9 +112,9 @@ def add_edges(
 ) -> None:
     """Connect a node to other nodes, like `node +>: edge :+> other` in Jac.
 
-    The node must be stored or have an edge already. Each pair in `edges` is an edge and the id of
-    the other node, which need not be loaded. The edges lead from `node`, or to it if `incoming` is
-    true.
+    The node must be stored or have an edge already, because the new edges get its root, and a new
+    node has no root before its first edge. Each pair in `edges` is an edge and the id of the other
+    node, which need not be loaded. The edges lead from `node`, or to it if `incoming` is true.
     """
     memory, node_anchor = CURRENT.get(), cast(Any, node).__jac__
     anchors: list[EdgeAnchor] = []

@@ -137,7 +137,8 @@ def edges_from(edge_rows: Mapping[UUID, EdgeToLoad]) -> list[tuple[Any, bytes | 
     """Build edges from their stored rows. `edge_rows` has the rows by the edges' ids.
 
     Return, for each edge, its anchor and its uncompressed row, or None if it has no row. An edge
-    whose row cannot be read gets default fields. The store keeps the unreadable row unless the
+    whose row cannot be read gets default fields, and is returned with the row of these. A flush
+    compares the edge with the returned row, so the store keeps the unreadable row unless the
     program changes the edge.
     """
     edges: list[tuple[Any, bytes | None]] = []
@@ -154,7 +155,6 @@ def edges_from(edge_rows: Mapping[UUID, EdgeToLoad]) -> list[tuple[Any, bytes | 
             archetype, _ = build(kind, {})
             metadata = {}
             anchor.archetype = archetype
-            # Return the row of the default fields; otherwise the edge would count as changed.
             row = encode_edges([anchor])[0] or b""
         vars(anchor).update(_state(id, owner, archetype, metadata))
         anchor.is_undirected = bool(metadata.get("undirected"))

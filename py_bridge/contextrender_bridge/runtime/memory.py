@@ -158,7 +158,8 @@ class RequestMemory(TieredMemory):
             return False
         # Has the session been written or replaced since?
         anchor, row = session_node
-        # The value of `listed` of a session is its `created_at`, which is new after a deletion.
+        # `revision_of` returns a node's revision and its number in lists. For a session, this
+        # number is `created_at`, which differs if the session was deleted and created again.
         if self.store.revision_of(self.owner, session) != (row.rev, anchor.archetype.created_at):
             return False
         # Add the nodes. Their edges are read at their first use, because they may have changed.

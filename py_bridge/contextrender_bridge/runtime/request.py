@@ -95,10 +95,10 @@ class SessionLease:
         """
         if self._released:
             return
-        with self._locks:
+        with self._locks:  # The end of the block releases the lock.
             if self.state is None or not self._is_stored(self.state, failure):
                 WORKING_SET.drop(self.owner_and_key)
-            elif failure is None:  # After a refusal, the cached state is still right.
+            elif failure is None:  # If the request was refused, the cache keeps the state it has.
                 self.state.changed = False
                 if self._memory.all_stored:
                     # The next request is likely to need these nodes, and need not read them.
@@ -147,7 +147,8 @@ def delete_unread(mark: UUID, ids: Iterable[UUID]) -> None:
     for slice in batched(nodes_to_delete, NODES_PER_DELETION):
         memory.delete_unread(slice)
         memory.flush()
-    memory.wrote = wrote_before  # These writes do not store the state of a session.
+    # `wrote` lets `SessionLease` cache a changed state. These writes do not store such a state.
+    memory.wrote = wrote_before
 
 
 def hold_until_done(lock: Any) -> None:

@@ -82,7 +82,7 @@ def load_app(app: Path) -> dict[str, type]:
     """
     set_config(JacConfig.load(app / "jac.toml"))
     reset_scale_config()
-    get_scale_config(app)
+    get_scale_config(app)  # The first call after a reset loads the configuration.
     register_hooks()
     # The package's own app is an importable module. Jac imports any other app from its folder.
     name = ENTRY.removesuffix(".jac")
@@ -161,7 +161,7 @@ class Runtime:
             """Run the walker once, with its own context variables. Raise _Retry if it conflicts."""
             try:
                 return contextvars.copy_context().run(self._attempt, run, fields)
-            except PendingProviderCall as call:
+            except PendingProviderCall as call:  # It is a result too, for which nothing is written.
                 return call
 
         # Sessions with the same hash share a start lock.
@@ -241,17 +241,17 @@ class Runtime:
         """Run a walker, write its changes, and return its reply, or None if it was sent early.
 
         If the walker needs an answer that `run.answers` lacks, it stops with a PendingProviderCall.
-        At the first stop, write its changes, which are new messages, and return this call. At a
-        later stop, the changes are incomplete, so raise this call without writing them.
+        If it has used no answer before, write its changes, which are new messages, and return this
+        call. Otherwise raise this call and write nothing: changes that depend on answers are
+        written when the walker has all of its answers.
         """
         # Break the walker's reference cycle with its anchor, to free it with the request.
         memory.on_end.callback(vars(walker).clear)
-        run.answers.has_taken = False  # It is true once the walker has used an answer.
+        run.answers.has_taken = False  # It becomes true when the walker uses an answer.
         try:
             Jac.spawn(walker, Jac.get_context().get_root())
         except PendingProviderCall as call:
-            is_first_stop = not run.answers.has_taken
-            if not is_first_stop:
+            if run.answers.has_taken:
                 raise
             memory.flush()
             return call

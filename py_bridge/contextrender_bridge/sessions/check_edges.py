@@ -73,10 +73,10 @@ class _EdgeCheck:
         self._call_names: dict[UUID, str] = {}
         """The name that findings use for each call that the branches may have, by the call's id."""
         self._checked: dict[UUID, str] = {}
-        """The calls and events whose derived edges are all in `_expected`: their names for
-        findings, by id."""
+        """The names, for findings, of the calls and events whose edges of types in `DERIVED` are
+        wrong if they are not in `_expected`, by id."""
         self._expected: set[Edge] = set()
-        """The edges of derived types that the nodes require or permit."""
+        """The edges of types in `DERIVED` that the nodes require or permit."""
 
     def name(self, edge: Edge) -> str:
         """Return the name of an edge's type."""
@@ -85,8 +85,9 @@ class _EdgeCheck:
     def edge_findings(self) -> Iterator[StoreFinding]:
         """Yield each edge that the nodes require but that is missing, or that contradicts them.
 
-        Compute the edges that the nodes of the session, its branches, events and calls require.
-        Then report stored edges of derived types that are not among these.
+        First compare the edges that the nodes of the session and of each branch require with the
+        stored edges. `_call_findings` and `_reuse_findings` also add to `_expected` and `_checked`.
+        Then report the stored edges that are not expected, if their types are in `DERIVED`.
         """
         nodes = self._nodes
         owns = self._edge(nodes.owner, "Owns", nodes.session)
@@ -100,7 +101,7 @@ class _EdgeCheck:
                 continue
             history = self._history(info, ids)
             yield from self._missing_edges(self._event_edges(info, ids, history), branch_name)
-            # The types of the edges above are not in `DERIVED`, so they are not compared below.
+            # The types of the edges above are not in `DERIVED`, so they need not be in `_expected`.
             superseded = self._superseded_edges(info, ids, history)
             self._expected |= {*superseded}
             yield from self._missing_edges(superseded, branch_name)
@@ -190,11 +191,11 @@ class _EdgeCheck:
     ) -> Iterator[StoreFinding]:
         """Yield the missing edges of a branch's calls.
 
-        For each call that can be read, expect these edges: from the call to its answer or, if the
-        call has no answer, from the branch to the call; and from the previous call to the call.
-        Compare the numbers of the call's other edges with the numbers in its record.
+        Each call that can be read requires these edges: from the call to its answer or, if the call
+        has no answer, from the branch to the call; and from the previous call to the call. Compare
+        the numbers of the call's other edges with the numbers in its record.
         """
-        nodes, expected = self._nodes, list[Edge]()
+        nodes, required = self._nodes, list[Edge]()
         # Not every possible call was made.
         for id, messages, is_second in _possible_calls(nodes.session, info, history):
             name = f"the model call with {messages} messages of branch {info.number}"
@@ -208,23 +209,24 @@ class _EdgeCheck:
             # A call can be made again with the same messages (`is_second`). Only the first call has
             # the answer.
             if is_answer_next and not is_second:
-                expected.append(self._edge(id, "AnsweredBy", ids[history.events_before(messages)]))
+                required.append(self._edge(id, "AnsweredBy", ids[history.events_before(messages)]))
             else:
                 branch = branch_id(nodes.session, info.number)
-                expected.append(self._edge(branch, "AwaitsAnswer", id))
-            self._expect_previous_call(id, info, history, messages, expected)
+                required.append(self._edge(branch, "AwaitsAnswer", id))
+            if previous_call := self._previous_call(id, info, history, messages):
+                required.append(self._edge(previous_call, "NextCall", id))
             yield from self._edge_counts(id)
         # All of these edges are right if they are stored, and missing if they are not.
-        self._expected |= set(expected)
-        yield from self._missing_edges(expected, f"branch {info.number}")
+        self._expected |= set(required)
+        yield from self._missing_edges(required, f"branch {info.number}")
 
-    def _expect_previous_call(
-        self, id: UUID, info: BranchInfo, history: History, messages: int, expected: list[Edge]
-    ) -> None:
-        """Add to `expected` the edge to the call `id` from the call before it.
+    def _previous_call(
+        self, id: UUID, info: BranchInfo, history: History, messages: int
+    ) -> UUID | None:
+        """Return the call before the call `id`, or None if there is none or it cannot be read.
 
-        If the call before is missing or unreadable, any edge to this call may be right. Then add
-        all stored ones to `_expected` instead.
+        If it cannot be read, any edge to the call `id` may be right. Then add all stored edges to
+        it to `_expected`.
         """
         nodes = self._nodes
         absent = self._missing_calls | nodes.unread_calls
@@ -234,10 +236,10 @@ class _EdgeCheck:
         for previous in earlier:
             if previous in absent:
                 self._expected |= self._into[id]
-                return
-            if _is_call(nodes.readable.get(previous)):
-                expected.append(self._edge(previous, "NextCall", id))
-                return
+                return None
+            if _is_call(nodes.readable.get(previous)):  # Otherwise no call was made there.
+                return previous
+        return None
 
     def _edge_counts(self, id: UUID) -> Iterator[StoreFinding]:
         """Yield a finding if a call has more or fewer edges than its node says.
@@ -284,7 +286,8 @@ class _EdgeCheck:
             kind: Kind = "corrupted" if edge in self.edges else "missing"
             yield self._nodes.finding(kind, message, edge=edge, row=row)
         self._expected |= uses.keys()
-        # All uses by events before the first damaged one are known, so their other edges are wrong.
+        # All uses by events before the first damaged one are known. So mark these events as
+        # checked, and `edge_findings` reports any other reuse edge of them.
         for id in ids[info.fork_events : self._nodes.intact[info.number]]:
             self._checked[id] = f"the texts of branch {info.number}"
 

@@ -111,7 +111,7 @@ class NodeCheck:
         `intact` the number of the branch's events before the first corrupted or missing one.
         """
         digest_before = self._digest_before(info)  # None if the message before is missing
-        intact_count = self._intact_before(info)
+        intact_count = self._intact_before(info)  # all of its events, unless a shared one is damaged
         event = info.fork_events  # the first event of the next message
         while event < info.events:
             message_events = self._message_events(info, event)
@@ -132,7 +132,7 @@ class NodeCheck:
                 intact_count = min(intact_count, event)
             digest_before = message_events[0]["digest"]
             event = stop
-        self.intact.append(min(intact_count, info.events))
+        self.intact.append(intact_count)
 
     def _message_events(self, info: BranchInfo, first: int) -> list[Fields]:
         """Return the fields of the events of one message, whose first event has number `first`.

@@ -104,12 +104,12 @@ def owners(branches: Sequence[BranchInfo], branch: int, numbers: Sequence[int]) 
     the parent's own parents.
     """
     # Find the branches that store events of the history, and the first event that each one stores.
-    # Begin with the branch itself, and continue with its parent, and so on.
+    # Begin with the branch itself, and continue with its parent, until a branch has none (ROOT).
     first_events: list[int] = []
     owner_branches: list[int] = []
     while branch != ROOT:
         info = branches[branch]
-        # If the child forked at or before this branch's own fork, this branch has no event here.
+        # A branch whose child forked at or before its first own event stores none of the events.
         if not first_events or info.fork_events < first_events[-1]:
             first_events.append(info.fork_events)
             owner_branches.append(branch)
@@ -168,9 +168,9 @@ def earlier_call_ids(
 ) -> list[UUID]:
     """Return possible ids of a branch's last calls with fewer than `messages` messages.
 
-    The newest call is first, and there are at most `MAX_EARLIER_CALLS` calls. A call was made
-    before each answer, and before each user message that follows without an answer. A call at the
-    fork of a branch has two possible ids, because the parent may have made it.
+    The newest call is first, and there are at most `MAX_EARLIER_CALLS` calls. A call may have been
+    made before each answer and before each user message. If it was not made, no node has its id. A
+    call at the fork of a branch has two possible ids, because the parent may have made it.
     """
     event_counts: list[int] = []
     last_position = min(messages, len(history.roles)) - 1

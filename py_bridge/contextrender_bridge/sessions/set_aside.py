@@ -65,8 +65,8 @@ def set_aside(
     row = rows.pack(rows.encode(fields))
     moves = _moves(store, owner, old_id, new_id, part_ids)
     with store.transaction() as cursor:
-        # Every request that writes to the session changes the revision of its node. A new session
-        # of the same name is listed by another time. So one of several requests moves the rows.
+        # Do nothing if another request has written the session or moved it meanwhile. A write
+        # changes the revision; a session that was created again has another time in lists.
         if store.run(cursor, lock) != [1]:
             raise WriteConflict
         # Keep a copy of a node that cannot be read.

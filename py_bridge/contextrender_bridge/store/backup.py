@@ -63,7 +63,7 @@ def restore(source: Path, data: Path, store: Store | None = None) -> dict[str, i
         with _partial_file(data) as part:
             _copy_file(file, part)
             counts = _checked_counts(part)
-            _open_and_copy(part, store)
+            _check_layout(part, copy_to=store)
             _copy_other_files(source, data)
             if store is None:
                 part.rename(data / FILE)
@@ -75,19 +75,18 @@ def is_empty(store: Store) -> bool:
     return not any(store.read(f"SELECT 1 FROM {table} LIMIT 1") for table in COUNTED_TABLES)
 
 
-def _open_and_copy(part: Path, store: Store | None) -> None:
-    """Check the layout of a copied file, and copy its rows into `store` unless that is None.
+def _check_layout(part: Path, copy_to: Store | None) -> None:
+    """Open a copied file as a store, and copy its rows into `copy_to` unless that is None.
 
-    Opening the file as a store checks its layout. Raise CommandError if it has the layout of
-    another version.
+    Raise CommandError if the file has the layout of another version.
     """
     try:
         restored = SqliteStore(part)
     except OtherLayout as error:
         raise CommandError(str(error).replace(part.name, FILE)) from None
     try:
-        if store is not None:
-            copy_rows(restored, store, restored.read)
+        if copy_to is not None:
+            copy_rows(restored, copy_to, restored.read)
     finally:
         restored.close()
 

@@ -189,7 +189,7 @@ class PostgresStore(Store):
             return super()._write_all(batches)
         try:
             with self._write_connection() as (connection, start_timer):
-                start_timer()  # The statements also commit.
+                start_timer()  # The statements include the commit, whose time is limited.
                 run_together(connection, statements)
             return [None] * len(batches)
         except (WriteConflict, StoreUnavailable) as failure:
@@ -199,6 +199,7 @@ class PostgresStore(Store):
             is_caused_by_batch = isinstance(failure, WriteConflict) or failure.message == REFUSED
             if not is_caused_by_batch:
                 raise
+        # One of several batches failed, so write each in a savepoint.
         return super()._write_all(batches)
 
     @override

@@ -119,19 +119,19 @@ class SqliteFile:
             raise StoreUnavailable(
                 f"{self._path} is not the file that was opened; nothing was written."
             )
-        if self._is_whole():
+        if self._has_plausible_changes():
             return
         # Another process may be copying pages into the file, so wait and check again.
         for pause in CHECKPOINT_SECONDS:
             time.sleep(pause)
-            if self._is_whole():
+            if self._has_plausible_changes():
                 return
         raise StoreUnavailable(
             f"{self._path} was cut or overwritten by another program; nothing was written. "
             "Stop the server and restore a backup."
         )
 
-    def _is_whole(self) -> bool:
+    def _has_plausible_changes(self) -> bool:
         """Return whether SQLite may have made the changes since the last check.
 
         Compare the file's header and size with the header and size at the last check. Remember them
@@ -148,9 +148,9 @@ class SqliteFile:
                 and page_bytes == self._page_bytes
                 and change_counter >= self._change_counter
             )
-            # A file may have become shorter by `reclaim`, but then it has all pages of its header.
-            # It may have fewer pages than its header says, because others are only in the log after
-            # a process was killed or the disk was full. Then it has not become shorter.
+            # `reclaim` makes the file shorter, but then the file has all pages that its header
+            # counts. After a process was killed or the disk was full, some of these pages are only
+            # in the log, but then the file has not become shorter.
             became_shorter = file_bytes < self._file_bytes
             lacks_pages = file_bytes < page_count * page_bytes
             if not is_header_valid or (became_shorter and lacks_pages):

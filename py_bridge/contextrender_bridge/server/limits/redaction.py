@@ -152,8 +152,10 @@ class Redaction:
         try:
             redacted_value = self._redact_value(value)
             is_changed = bool(redacted_value != value)
-            # Rules match characters, so write the JSON without escapes if there are any.
-            unescaped = _dump(redacted_value, text) if is_changed or "\\u" in text else text
+            has_escapes = "\\u" in text
+            # Rules match characters, so write the JSON again if it has escapes.
+            must_write = is_changed or has_escapes
+            unescaped = _dump(redacted_value, original=text) if must_write else text
         except RecursionError:
             return json.dumps([TOO_DEEP])
         # A rule may match across values, so also apply it to the whole text.
@@ -303,10 +305,10 @@ def _compile(name: str, pattern: str) -> Rule:
     except re2.error as error:
         reason = error.args[0].decode() if error.args else ""
         raise CommandError(f"redact: the rule {name!r} is not an RE2 pattern: {reason}.") from None
-    # Such a rule would put its mark between all characters.
+    # A rule that matches an empty text would put its mark between all characters.
     if compiled.search(b"") is not None:
         raise CommandError(f"redact: the rule {name!r} matches an empty text, and so everything.")
-    groups = compiled.groupindex
+    groups = compiled.groupindex  # The numbers of the groups by their names, which are bytes.
 
     def references(side: bytes) -> str:
         """Return a reference, such as `\\1`, to each group whose name begins with `side`."""

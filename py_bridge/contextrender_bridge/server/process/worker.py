@@ -91,7 +91,8 @@ def run_worker(
     # with 0, without a traceback.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
-    server = WorkerServer(config, worker, lambda: asgi.app is not None)
+    # While the store cannot be opened, there is no app. Once there is one, `asgi` reports that.
+    server = WorkerServer(config, worker, is_open=lambda: asgi.app is not None)
 
     def stop_when_idle() -> None:
         """Stop the server if it was idle for long enough."""

@@ -25,7 +25,10 @@ class RequestMetrics:
     """The outermost middleware of a service, and the metrics that it counts."""
 
     def __init__(self, registry: CollectorRegistry, walkers: Iterable[str]) -> None:
-        """Create the metrics in `registry`. `walkers` are the names that requests may have."""
+        """Create the metrics in `registry`.
+
+        The name of each of the `walkers` is a route in the metrics; other names are `unknown`.
+        """
         self._walkers = frozenset(walkers)
         self._calls = Counter(
             "contextrender_calls",
