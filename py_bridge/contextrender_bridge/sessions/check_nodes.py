@@ -111,7 +111,7 @@ class NodeCheck:
         `intact` the number of the branch's events before the first corrupted or missing one.
         """
         digest_before = self._digest_before(info)  # None if the message before is missing
-        intact_count = self._intact_before(info)  # all of its events, unless a shared one is damaged
+        intact_count = self._intact_before(info)
         event = info.fork_events  # the first event of the next message
         while event < info.events:
             message_events = self._message_events(info, event)
