@@ -1,15 +1,15 @@
 """Provider usage in every format that providers and gateways send."""
 # ruff: noqa: E501
 
-import gzip
 import json
-import zlib
 from typing import Any
 
 import pytest
-from contextrender_bridge.base.contents import decode_body
+from contextrender_bridge.base.contents import Decoder, decode_body
 from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.base.usage_reading import count_of, read_usage
+
+from tests.support.codings import ENCODED_TEXTS, TEXT
 
 JSON = "application/json"
 SSE = "text/event-stream"
@@ -132,32 +132,19 @@ def test_counts_are_parsed() -> None:
     assert count_of(float("nan")) is None and count_of(float("inf")) is None
 
 
-TEXT = b'{"usage": {"prompt_tokens": 700}}' * 50
+@pytest.mark.parametrize(("codings", "body"), ENCODED_TEXTS)
+def test_content_codings_are_decoded_in_pieces(codings: str, body: bytes) -> None:
+    assert decode_body(codings, body, 2**20) == TEXT
+    assert decode_body(codings, body, 10) == TEXT[:10]
+    cut_bodies = [[body[:at], body[at:]] for at in range(len(body) + 1)]
+    for pieces in (*cut_bodies, [body[at : at + 1] for at in range(len(body))]):
+        decoder = Decoder(codings)
+        assert b"".join(map(decoder.feed, pieces)) == TEXT and not decoder.is_broken
 
 
-def test_content_encodings_are_decoded() -> None:
-    deflate = zlib.compressobj(wbits=-15)
-    raw = deflate.compress(TEXT) + deflate.flush()
-    half = len(TEXT) // 2
-    members = gzip.compress(TEXT[:half]) + gzip.compress(TEXT[half:])
-    encoded_texts = [
-        ("gzip", gzip.compress(TEXT)),
-        ("x-gzip", members),
-        ("deflate", zlib.compress(TEXT)),
-    ]
-    encoded_texts += [("deflate", raw), ("", TEXT), ("identity", TEXT)]
-    encoded_texts.append(("deflate, gzip", gzip.compress(zlib.compress(TEXT))))
-    for coding, body in encoded_texts:
-        assert decode_body(coding, body, 2**20) == TEXT
-    assert decode_body("gzip", b"none", 9) == decode_body("unheard-of", b"x", 9) == b""
-    assert decode_body("gzip", gzip.compress(TEXT), 10) == TEXT[:10]
-
-
-@pytest.mark.parametrize("coding", ["br", "zstd"])
-def test_optional_content_encodings_are_decoded(coding: str) -> None:
-    module = pytest.importorskip({"br": "brotli", "zstd": "zstandard"}[coding])
-    make = module.compress if coding == "br" else module.ZstdCompressor().compress
-    assert decode_body(coding, make(TEXT), 2**20) == TEXT
+@pytest.mark.parametrize("codings", ["gzip", "deflate", "br", "zstd", "unheard-of"])
+def test_undecodable_body_is_empty(codings: str) -> None:
+    assert decode_body(codings, b"none", 9) == b""
 
 
 RESPONSES_ITEMS = [

@@ -1,18 +1,13 @@
 """Limits on request bodies in one process of the proxy or of `wrap`."""
 
-import gzip
 import json
-import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
-import brotli  # type: ignore[import-untyped]
 import httpx
 import pytest
-import zstandard
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.body_limits import BodyLimits
 from contextrender_bridge.client import AsyncContextRender
@@ -23,6 +18,7 @@ from contextrender_bridge.wrap.proxy_listener import ProxyListener
 from contextrender_bridge.wrap.run_totals import TotalsCollector
 
 from tests.proxy.conftest import Start
+from tests.support.codings import COMPRESS
 from tests.support.scripted_model import Model, Reply, chat, json_reply, serving
 
 CALLS = "/v1/chat/completions"
@@ -85,12 +81,11 @@ def test_wrapped_agents_encodings_are_forwarded_and_compressed_usage_is_counted(
 ) -> None:
     usage = {"prompt_tokens": 100, "completion_tokens": 4}
     reply = json.dumps({**chat("ok"), "model": "gpt-4o", "usage": usage}).encode()
-    pack: Any = {"gzip": gzip, "br": brotli, "zstd": zstandard}[coding].compress
     headers = [(b"content-type", b"application/json"), (b"content-encoding", coding.encode())]
     model, totals = Model(), TotalsCollector()
     with wrapped(model, totals) as place:
         for sent in (f"{coding};q=0.9, identity", None):
-            model.script = [Reply([pack(reply)], 200, headers)]
+            model.script = [Reply([COMPRESS[coding](reply)], 200, headers)]
             fields = {"accept-encoding": sent} if sent else {}
             with httpx.Client() as http:
                 del http.headers["accept-encoding"]
@@ -115,7 +110,7 @@ def test_each_body_that_is_read_is_limited_for_wrapped_agent(path: str) -> None:
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
 def test_decompressed_body_is_limited_for_wrapped_agent(coding: str) -> None:
     text = json.dumps({"model": "m", "messages": [{"role": "user", "content": "x" * 2**21}]})
-    pack: Any = gzip.compress if coding == "gzip" else zlib.compress
+    pack = COMPRESS[coding]
     model = Model()
     with wrapped(model, TotalsCollector()) as place:
         headers = {"content-encoding": coding}

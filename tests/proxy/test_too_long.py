@@ -4,16 +4,22 @@ Long because each provider has its own wording, on one line each (E501).
 """
 # ruff: noqa: E501
 
+import asyncio
+import gzip
 import json
 import socket
 import uuid
+from collections.abc import AsyncIterator
 from typing import Any
 
+import httpx
 import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.proxy.refusals import Refusal
+from contextrender_bridge.proxy.reply_start import ReplyStart
 
 from tests.proxy.conftest import Setup, Start
+from tests.support.codings import COMPRESS
 from tests.support.scripted_model import ModelRequest, Reply, json_reply, stream
 
 MOST_BYTES = 5_000
@@ -211,6 +217,67 @@ def test_refusal_in_a_stream_is_retried(setup: Setup, dialect: str, events: list
     again = setup.post(path, body, x_contextrender_budget="2000")
     assert "response.completed" in again.text
     assert model.sizes[2] < model.sizes[0]
+
+
+def compressed(reply: Reply, coding: str, size: int) -> Reply:
+    """Compress a reply's body, and cut it after `size` bytes."""
+    body = COMPRESS[coding](reply.body)
+    headers = [*reply.headers, (b"content-encoding", coding.encode())]
+    return Reply([body[:size], body[size:]], reply.status, headers, pause=0.02)
+
+
+@pytest.mark.parametrize("coding", COMPRESS)
+def test_refusal_in_a_compressed_stream_is_retried(setup: Setup, coding: str) -> None:
+    """The stream's first piece has no text yet, such as the header of gzip."""
+    refusal = compressed(stream(STREAMS["chat"][1]), coding, size=1)
+    answer = compressed(stream([{"choices": [{"delta": {"content": "Yes."}}]}]), coding, size=1)
+    model = Limited(setup, refusal, answer)
+    body = {**body_of("chat"), "stream": True}
+    path = f"/s/{uuid.uuid4().hex}{PATHS['chat']}"
+    reply = setup.post(path, body, x_contextrender_budget="2000")
+    assert "Yes." in reply.text and len(model.sizes) == 2
+
+
+async def read_start(body: Reply) -> ReplyStart:
+    """Read a reply's start. Its chunks arrive one by one."""
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for chunk in body.chunks:
+            yield chunk
+
+    return await ReplyStart(httpx.Response(200, headers=body.headers, content=chunks())).read()
+
+
+@pytest.mark.parametrize("coding", COMPRESS)
+def test_reply_cut_at_any_byte_is_a_refusal_or_an_answer(coding: str) -> None:
+    refusal, answer = stream(STREAMS["chat"][1]), stream([{"choices": [{"delta": "Yes."}]}])
+
+    async def check() -> None:
+        for size in range(len(COMPRESS[coding](refusal.body))):
+            start = await read_start(compressed(refusal, coding, size))
+            assert start.refusal is not None, size
+        for size in range(len(COMPRESS[coding](answer.body))):
+            answer_start = await read_start(compressed(answer, coding, size))
+            assert not answer_start.is_refused, size
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize(
+    ("coding", "pieces"),
+    [
+        ("gzip", [b"no gzip"]),
+        ("unheard-of", [b"?"]),
+        ("gzip", [gzip.compress(b": ok\n\n"), b"no gzip"]),
+        ("gzip", [gzip.compress(b"")] * 4_000),
+    ],
+)
+def test_reply_that_is_not_decoded_is_soon_passed_on(coding: str, pieces: list[bytes]) -> None:
+    headers = [(b"content-type", b"text/event-stream"), (b"content-encoding", coding.encode())]
+    remaining_piece = b"more"
+    reply = Reply([*pieces, remaining_piece], 200, headers)
+    start = asyncio.run(read_start(reply))
+    assert not start.is_refused and remaining_piece not in start.chunks
 
 
 @pytest.mark.parametrize("dialect", PATHS)

@@ -11,6 +11,7 @@ PIECE_BYTES = 2**16
 _GZIP_WINDOW = 31
 """zlib's `wbits`: a window of 15 bits, plus 16 for gzip's header and checksum."""
 _ZLIB_WINDOW = 15
+_ZLIB_HEADER_BYTES = 2
 
 
 class Decoder:
@@ -96,10 +97,15 @@ class _Deflate:
 
     def __init__(self) -> None:
         self._reader: Any = None
+        self._head = b""
 
     def feed(self, piece: bytes) -> bytes:
         """Return the decoded content of the next piece."""
         if self._reader is None:
+            self._head += piece
+            if len(self._head) < _ZLIB_HEADER_BYTES:
+                return b""
+            piece = self._head
             # A negative window makes zlib read deflate without a header.
             window = _ZLIB_WINDOW if _has_zlib_header(piece) else -_ZLIB_WINDOW
             self._reader = zlib.decompressobj(wbits=window)
@@ -112,7 +118,7 @@ def _has_zlib_header(piece: bytes) -> bool:
 
     Its two bytes name method 8 (deflate), and as one number they are a multiple of 31.
     """
-    header = int.from_bytes(piece[:2], "big")
+    header = int.from_bytes(piece[:_ZLIB_HEADER_BYTES], "big")
     method = header >> 8 & 0b1111
     return method == 8 and header % 31 == 0
 
@@ -133,5 +139,7 @@ def _zstd() -> Callable[[bytes], bytes] | None:
         zstandard = import_module("zstandard")
     except ImportError:
         return None
-    reader: Callable[[bytes], bytes] = zstandard.ZstdDecompressor().decompressobj().decompress
-    return reader
+    # As RFC 8878 allows, a body may have several frames in sequence.
+    reader = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)
+    feed: Callable[[bytes], bytes] = reader.decompress
+    return feed

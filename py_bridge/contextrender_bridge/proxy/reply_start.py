@@ -64,22 +64,23 @@ class ReplyStart:
     async def read(self) -> ReplyStart:
         """Read until the reply is known to be an answer or a refusal, and set `refusal`.
 
-        Stop at the first content of an answer. Read an error up to `LONGEST_ERROR` bytes. Raise
-        Unavailable if the connection fails before the first byte, or within an error.
+        Stop at the first content of an answer, or if the reply cannot be decoded. Read an error up
+        to `LONGEST_ERROR` bytes. Raise Unavailable if the connection fails before the first byte,
+        or within an error.
         """
         is_stream = "event-stream" in self.response.headers.get("content-type", "")
         is_error = self.response.status_code >= ERROR
         try:
-            while len(self._text) < LONGEST_ERROR:
+            # A piece may be decoded to nothing. So count the encoded bytes, too.
+            while max(len(self._text), self.response.num_bytes_downloaded) < LONGEST_ERROR:
                 chunk = await anext(self._remaining_chunks, None)
                 if chunk is None:
                     break
                 self.chunks.append(chunk)
                 self._text += self._decoder.feed(chunk)
-                # If nothing could be decoded so far, for example because the encoding is unknown,
-                # the body is passed on as an answer.
-                is_unreadable = not self._text
-                if not is_error and (is_unreadable or self._has_content(is_stream)):
+                if self._decoder.is_broken:
+                    break
+                if not is_error and self._has_content(is_stream):
                     return self
         except httpx.HTTPError as error:
             if self.chunks and not is_error:
