@@ -39,6 +39,7 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "another's": lambda data: b"\0\2\0\0\0{}",
 }
 
+IS_TYPED = os.environ.get("TEST_STORE") == "postgres"
 PLACES = st.floats(0, 0.999)
 Row = tuple[str, Sequence[Any]]
 """A table and the key of a row."""
@@ -276,7 +277,7 @@ def test_too_large_number_makes_a_row_unreadable(alice: User, kind: str) -> None
     assert "unreadable" not in {one.kind for one in store_findings(alice)}
 
 
-@pytest.mark.skipif(os.environ.get("TEST_STORE") == "postgres", reason="it has typed columns")
+@pytest.mark.skipif(IS_TYPED, reason="it has typed columns")
 @pytest.mark.parametrize(
     ("kind", "change"),
     [
@@ -299,6 +300,56 @@ def test_value_of_another_sql_type_makes_a_row_unreadable(
     assert [one.node for one in store_findings(alice) if one.kind == "unreadable"] == [*row[1]]
     check_session_continues(alice.api)
     assert len(corrupted_names(alice.api)) == 1
+
+
+ENDS = [
+    pytest.param(column, value, marks=pytest.mark.skipif(IS_TYPED, reason="it has typed columns"))
+    for column in ("source", "target", "kind")
+    for value in ("7", "'a text'", "x'00'")
+    if (column, value) != ("kind", "7")
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["Owns", "HasBranch", "AnsweredBy"])
+@pytest.mark.parametrize(("column", "value"), [*ENDS, ("kind", "9999")])
+def test_edge_with_an_invalid_end_or_type_counts_as_missing(
+    alice: User, kind: str, column: str, value: str
+) -> None:
+    record_session(alice)
+    row = rows_of(alice)[kind][0]
+    alice.api("sync", session="other", messages=RUN[:5])
+    run_on_row(alice, row, f"UPDATE {{}} SET {column} = {value}")
+    WORKING_SET.clear()
+    for walker in OPEN:
+        reply = alice.api.post(walker, **example(walker, "s"))
+        assert reply.status_code in (200, 422), (walker, reply.text)
+    assert {one["session"] for one in alice.api("list_sessions")["sessions"]} == {"s", "other"}
+    findings = store_findings(alice)
+    assert {finding.session for finding in findings} <= {"s", ""}
+    assert {"missing", "dangling" if column != "kind" else "unreadable"} <= {
+        finding.kind for finding in findings
+    }
+    check_session_continues(alice.api)
+    repair_all(alice)
+    assert not [one for one in store_findings(alice) if one.kind in ("dangling", "unreadable")]
+    alice.api("delete_session", session="s")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(IS_TYPED, reason="it has typed columns")
+@pytest.mark.parametrize("value", ["7", "'a text'", "CAST(id || x'00' AS BLOB)"])
+@pytest.mark.parametrize("kind", ["Session", "Branch", "ToolResult"])
+def test_node_with_an_invalid_id_counts_as_missing(alice: User, kind: str, value: str) -> None:
+    record_session(alice)
+    run_on_row(alice, rows_of(alice)[kind][0], f"UPDATE {{}} SET id = {value}")
+    WORKING_SET.clear()
+    check_calls(alice.api)
+    assert {"missing", "orphan"} <= {finding.kind for finding in store_findings(alice)}
+    check_session_continues(alice.api)
+    corrupted_names(alice.api)
+    repair_all(alice)
+    assert "orphan" not in {finding.kind for finding in store_findings(alice)}
 
 
 def test_damaged_sessions_do_not_end_the_list(alice: User) -> None:

@@ -12,7 +12,7 @@ from contextrender_bridge.sessions.check_nodes import NodeCheck, ReadProblem
 from contextrender_bridge.sessions.findings import NO_OWNER, Edge, StoreFinding
 from contextrender_bridge.sessions.ids import removal_id
 from contextrender_bridge.sessions.session_nodes import existing_ids, nodes_of, undeleted_nodes
-from contextrender_bridge.store.base import Store
+from contextrender_bridge.store.base import InvalidId, Store
 from contextrender_bridge.store.writes import StoreDamaged
 
 
@@ -50,6 +50,7 @@ def check_owner(store: Store, owner: UUID, read_problem: ReadProblem) -> Iterato
     existing = {owner, *type_names, *_text_ids(quarantine)}
     dangling, sessions = _dangling_edges_and_sessions(store, owner, existing)
     sessions |= {id for id, name in type_names.items() if name == "Session"}
+    sessions = {id for id in sessions if not isinstance(id, InvalidId)}
     # Check each session, and collect the nodes that belong to sessions and deletions.
     deletions = {id for id, name in type_names.items() if name == "PendingDeletion"}
     members = {owner, *deletions}  # the nodes that are no orphans

@@ -37,7 +37,8 @@ def check_edges(nodes: NodeCheck) -> Iterator[StoreFinding]:
         reported.add(finding.edge)
         yield finding
     for edge, data in check.edges.items():
-        if edge not in reported and (damage := _damage(data)):
+        damage = _damage(data) if check.has_type(edge) else "there is no such type"
+        if edge not in reported and damage:
             yield nodes.finding("unreadable", f"an edge {check.name(edge)}: {damage}", edge=edge)
     yield from check.missing_calls()
 
@@ -81,6 +82,10 @@ class _EdgeCheck:
     def name(self, edge: Edge) -> str:
         """Return the name of an edge's type."""
         return self._nodes.store.kinds.name(edge[1])[1]
+
+    def has_type(self, edge: Edge) -> bool:
+        """Return whether the number of an edge's type is that of a type."""
+        return self._nodes.store.kinds.has(edge[1])
 
     def edge_findings(self) -> Iterator[StoreFinding]:
         """Yield each edge that the nodes require but that is missing, or that contradicts them.

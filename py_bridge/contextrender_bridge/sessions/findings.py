@@ -6,7 +6,7 @@ from typing import Final, Literal
 from uuid import UUID
 
 from contextrender_bridge.sessions.ids import CALL_EDGES
-from contextrender_bridge.store.base import Store
+from contextrender_bridge.store.base import InvalidId, Store
 from contextrender_bridge.store.writes import WriteBatch
 
 Kind = Literal[
@@ -56,25 +56,28 @@ def repair(store: Store, finding: StoreFinding) -> bool:
 
     Move unreadable nodes and orphans into quarantine. Write an edge again if it is missing, if the
     finding has its correct `row`, or if it is unreadable and its type has no fields. Delete other
-    corrupted edges of types in `DERIVED`, and dangling edges of types not in `KEPT_IF_DANGLING`.
-    Missing nodes stay missing.
+    corrupted edges of types in `DERIVED`, edges of unknown types, and dangling edges with an
+    invalid end or of types not in `KEPT_IF_DANGLING`. Missing nodes stay missing.
     """
     if finding.kind in ("unreadable", "orphan") and finding.node is not None:
         put_aside(store, finding.owner, finding.node, finding.message)
         return True
     if finding.edge is None:  # For example, a missing node cannot be repaired.
         return False
-    _, edge_type, _ = finding.edge
+    source, edge_type, target = finding.edge
     _, type_name = store.kinds.name(edge_type)
+    has_type = store.kinds.has(edge_type)
     edge_key = (finding.owner, *finding.edge)
-    needs_no_row = finding.kind == "unreadable" and type_name not in WITH_FIELDS
+    needs_no_row = finding.kind == "unreadable" and has_type and type_name not in WITH_FIELDS
     # Write the edge again.
     if finding.kind == "missing" or finding.row is not None or needs_no_row:
         store.write(WriteBatch(upsert_edges=[(*edge_key, finding.row)]))
         return True
     # Delete the edge if it is wrong, or if it leads to or from a missing node.
-    is_wrong = finding.kind == "corrupted" and type_name in DERIVED
-    is_useless = finding.kind == "dangling" and type_name not in KEPT_IF_DANGLING
+    is_wrong = not has_type or (finding.kind == "corrupted" and type_name in DERIVED)
+    has_invalid_end = isinstance(source, InvalidId) or isinstance(target, InvalidId)
+    is_kept = type_name in KEPT_IF_DANGLING and not has_invalid_end
+    is_useless = finding.kind == "dangling" and not is_kept
     if is_wrong or is_useless:
         store.write(WriteBatch(delete_edges=[edge_key]))
     return is_wrong or is_useless

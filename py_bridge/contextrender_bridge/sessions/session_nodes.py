@@ -14,7 +14,7 @@ from contextrender_bridge.sessions.ids import (
     session_id_of,
 )
 from contextrender_bridge.store import rows
-from contextrender_bridge.store.base import Store
+from contextrender_bridge.store.base import InvalidId, Store
 
 
 def nodes_of(store: Store, owner: UUID, session: UUID) -> set[UUID]:
@@ -29,8 +29,8 @@ def nodes_of(store: Store, owner: UUID, session: UUID) -> set[UUID]:
         ends: set[UUID] = set()
         for source, _, target, _ in store.edges(owner, new_ids):
             ends |= {source, target}
-        # Do not follow the edges of the owner's root, which lead to all sessions.
-        new_ids = ends - ids - {owner}
+        # The edges of the owner's root lead to all sessions, and so may those of an invalid id.
+        new_ids = {id for id in ends - ids - {owner} if not isinstance(id, InvalidId)}
         ids |= new_ids
     return ids
 

@@ -13,7 +13,7 @@ from contextrender_bridge.sessions.findings import QUARANTINE
 from contextrender_bridge.sessions.ids import ids_of_session, moved_id, session_id_of
 from contextrender_bridge.sessions.session_nodes import count_branches
 from contextrender_bridge.store import rows
-from contextrender_bridge.store.base import Store
+from contextrender_bridge.store.base import InvalidId, Store
 from contextrender_bridge.store.writes import (
     BY_TARGET,
     INSERT_NODE,
@@ -102,7 +102,7 @@ def _moves(
 
 
 def _ends_between(store: Store, owner: UUID, first: UUID, last: UUID) -> set[UUID]:
-    """Return the ids from `first` to `last` at the ends of edges, even if they have no node."""
+    """Return the valid ids from `first` to `last` at the ends of edges, also without a node."""
     ends: set[UUID] = set()
     for column, index in (("source", ""), ("target", BY_TARGET)):
         query = (
@@ -110,7 +110,7 @@ def _ends_between(store: Store, owner: UUID, first: UUID, last: UUID) -> set[UUI
             f"WHERE owner = ? AND {column} >= ? AND {column} <= ?"
         )
         ends |= {store.uuid(id) for (id,) in store.read(query, (owner, first, last))}
-    return ends
+    return {id for id in ends if not isinstance(id, InvalidId)}
 
 
 def _fields_of(store: Store, owner: UUID, session: UUID, kind: int) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from hashlib import blake2b
 from itertools import batched
 from typing import Any, ClassVar, Final, Protocol
 from uuid import UUID
@@ -74,6 +75,21 @@ class Cursor(Protocol):
 
     def fetchall(self) -> Any:
         """Return all rows of the last query."""
+
+
+class InvalidId(UUID):
+    """A value in place of an id, which only a damaged row has. It is the id of no node.
+
+    The digits are a digest of the value. Queries use the value itself, so that the row can be
+    deleted.
+    """
+
+    value: Any
+
+    def __init__(self, value: Any) -> None:
+        """Compute the digits from the value and its type."""
+        super().__init__(bytes=blake2b(repr(value).encode(), digest_size=16).digest())
+        object.__setattr__(self, "value", value)
 
 
 def row_data(value: Any) -> bytes:
@@ -149,7 +165,10 @@ class Store(ABC):
     @staticmethod
     @abstractmethod
     def uuid(value: Any) -> UUID:
-        """Return the id in the driver's value. Raise StoreDamaged if it is not an id."""
+        """Return the id in the driver's value.
+
+        If a damaged row has another value in place of an id, return an InvalidId.
+        """
 
     @abstractmethod
     def error_for(self, failure: Exception) -> Exception:
@@ -199,18 +218,20 @@ class Store(ABC):
     def nodes(self, owner: UUID, ids: Iterable[UUID]) -> list[NodeRow]:
         """Return the owner's nodes with these ids, in any order; ids without a node are skipped."""
         query = "SELECT id, rev, kind, data FROM nodes WHERE owner = ?"
-        rows = self._rows_of_ids(query, [owner], "id", ids)
+        valid_ids = (id for id in ids if not isinstance(id, InvalidId))
+        rows = self._rows_of_ids(query, [owner], "id", valid_ids)
         return [self._node_row(*values) for values in rows]
 
     def ids_between(self, owner: UUID, first: UUID, last: UUID, limit: int = -1) -> list[UUID]:
         """Return the ids of the owner's nodes from `first` to `last`, in order.
 
-        Return at most `limit` ids, or all of them if it is negative.
+        Return at most `limit` ids, or all of them if it is negative. Skip invalid ids.
         """
         query = "SELECT id FROM nodes WHERE owner = ? AND id >= ? AND id <= ? ORDER BY id"
         if limit >= 0:
             query += f" LIMIT {limit}"
-        return [self.uuid(id) for (id,) in self.read(query, (owner, first, last))]
+        ids = [self.uuid(id) for (id,) in self.read(query, (owner, first, last))]
+        return [id for id in ids if not isinstance(id, InvalidId)]
 
     def revision_of(self, owner: UUID, id: UUID) -> tuple[int, float | None] | None:
         """Return a node's revision and its number `listed`, or None if there is no such node.
@@ -440,4 +461,4 @@ class Store(ABC):
             )
 
 
-__all__ = ["Cursor", "OtherLayout", "ReadRows", "Store", "StoreUnavailable"]
+__all__ = ["Cursor", "InvalidId", "OtherLayout", "ReadRows", "Store", "StoreUnavailable"]

@@ -9,6 +9,7 @@ TypeName = tuple[str, str]
 """The module and the name of a type of nodes or edges."""
 KindRow = tuple[int, str, str]
 """The number, module and name of a type: a row of the table `kinds`."""
+UNKNOWN_MODULE = "?"
 
 
 class TypeNumbers:
@@ -45,6 +46,10 @@ class TypeNumbers:
                 self._refresh()
         return self._numbers.get(key)
 
+    def has(self, number: int) -> bool:
+        """Return whether a type has this number."""
+        return self.name(number)[0] != UNKNOWN_MODULE
+
     def name(self, number: int) -> TypeName:
         """Return the module and name of the type with this number.
 
@@ -53,7 +58,7 @@ class TypeNumbers:
         if number not in self._names:
             with self._lock:
                 self._refresh()
-        return self._names.get(number, ("?", f"kind_{number}"))
+        return self._names.get(number, (UNKNOWN_MODULE, f"kind_{number}"))
 
     def _refresh(self) -> None:
         """Read all types again, because another process may have added some."""

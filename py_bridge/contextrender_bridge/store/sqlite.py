@@ -12,7 +12,7 @@ from typing import Any, Final, override
 from uuid import UUID
 
 from contextrender_bridge.base.spans import span
-from contextrender_bridge.store.base import Cursor, Store
+from contextrender_bridge.store.base import Cursor, InvalidId, Store
 from contextrender_bridge.store.schema import TABLES, statements
 from contextrender_bridge.store.sqlite_file import (
     INTEGRITY_CHECK,
@@ -95,7 +95,7 @@ class SqliteStore(Store):
         try:
             return UUID(bytes=value)
         except (TypeError, ValueError, AssertionError):
-            raise StoreDamaged from None
+            return InvalidId(value)
 
     @override
     def read(self, query: str, params: Sequence[Any] = ()) -> list[Any]:
@@ -272,8 +272,13 @@ def _with_index(query: str) -> str:
 
 
 def _with_id_bytes(row: Sequence[Any]) -> list[Any]:
-    """Return the values with each id as bytes, as SQLite stores it."""
-    return [value.bytes if type(value) is UUID else value for value in row]
+    """Return the values with each id as SQLite stores it: as bytes, if it is valid."""
+    return [_stored_id(value) if isinstance(value, UUID) else value for value in row]
+
+
+def _stored_id(id: UUID) -> Any:
+    """Return the value that SQLite stores for an id."""
+    return id.value if isinstance(id, InvalidId) else id.bytes
 
 
 def _decode(text: bytes) -> str:
