@@ -197,6 +197,51 @@ def test_each_file_format_is_read(tmp_path: Path, value: object) -> None:
         assert run.usage == [Usage("gpt-x", 5), Usage("gpt-x", 5, 4, output=2)]
 
 
+SYSTEM_BLOCKS = [{"type": "text", "text": text} for text in ("Be exact.", "Be brief.")]
+BILLING_BLOCK = {"type": "text", "text": "x-anthropic-billing-header: cch=1"}
+INSTRUCTIONS = [{"type": "text", "content": "Be exact."}, {"type": "text", "content": "Be brief."}]
+
+
+@pytest.mark.parametrize(
+    "request_or_span",
+    [
+        {"messages": [{"role": "system", "content": SYSTEM_BLOCKS}, *CHAT]},
+        {"system": "Be exact.\nBe brief.", "messages": BLOCKS},
+        {"system": SYSTEM_BLOCKS, "messages": BLOCKS},
+        {"system": [BILLING_BLOCK, *SYSTEM_BLOCKS], "messages": CHAT[:1] + CHAT[-1:]},
+        {"instructions": "Be exact.\nBe brief.", "input": CHAT[:1] + CHAT[-1:]},
+        span("c", **LAST, **{"gen_ai.system_instructions": json.dumps(INSTRUCTIONS)}),
+    ],
+)
+def test_system_prompt_is_read(tmp_path: Path, request_or_span: Json) -> None:
+    (run,) = read(write(tmp_path / "log.jsonl", request_or_span), read_files).runs
+    texts = [message["content"] for message in run.messages if message["role"] == "system"]
+    assert texts == ["Be exact.\nBe brief."] and run.messages[0]["content"] == texts[0]
+    assert run.messages[1]["content"] == "Look." and len(run.times) == len(run.messages)
+
+
+def test_changed_billing_header_continues_run(tmp_path: Path) -> None:
+    def line(header: str, length: int) -> Json:
+        system = [{**BILLING_BLOCK, "text": f"{BILLING_BLOCK['text']}{header}"}, *SYSTEM_BLOCKS]
+        return {"request": {"model": "m", "system": system, "messages": BLOCKS[:length]}}
+
+    audit = read(write(tmp_path / "log.jsonl", line("1", 1), line("2", 4)), read_files)
+    assert [len(run.messages) for run in audit.runs] == [5]
+
+
+def test_text_as_input_begins_run(tmp_path: Path) -> None:
+    usage = {"input_tokens": 5, "output_tokens": 1}
+    answer = [{"type": "message", "role": "assistant", "content": "Done."}]
+    response = {"output": answer, "usage": usage}
+    lines = [
+        {"request": {"model": "m", "instructions": "Be.", "input": value}, "response": response}
+        for value in ("Look.", [*CHAT[:1], *answer, user("Go on.")])
+    ]
+    audit = read(write(tmp_path / "log.jsonl", *lines, {"input": "no request"}), read_files)
+    assert [(len(run.messages), len(run.usage)) for run in audit.runs] == [(5, 2)]
+    assert audit.counts["unknown lines"] == 1
+
+
 def test_spans_of_two_traces_are_two_runs(tmp_path: Path) -> None:
     def line(trace: str, span: str) -> Json:
         span_attributes = {

@@ -205,14 +205,11 @@ def _run_of_request(value: Json, name: str) -> _RequestRun | None:
     model = str(request.get("model") or value.get("model") or "")
     task = str(value.get("task") or value.get("id") or name)
     run = RecordedRun(str(value.get("id") or name), str(value.get("source") or "file"), task, model)
-    # Add the prompt: `messages` of chat completions and Messages, or `input` of Responses.
-    if isinstance(request.get("messages"), list):
-        _add_messages(run, request)
-    elif isinstance(request.get("input"), list):
-        for item in request["input"]:
-            run.add("responses", item)
-    else:
+    # Add the system prompt and the history.
+    dialect = _dialect_of(request)
+    if dialect is None:
         return None
+    run.add_request(dialect, request)
     prompt_length = len(run.messages)
     # Add the answer and its usage.
     response = mapping(value.get("response"))
@@ -221,19 +218,18 @@ def _run_of_request(value: Json, name: str) -> _RequestRun | None:
     return _RequestRun(run, prompt_length, [usage] if usage else [])
 
 
-def _add_messages(run: RecordedRun, request: Json) -> None:
-    """Add a request's system prompt and messages, of chat completions or of Anthropic's API.
+def _dialect_of(request: Json) -> str | None:
+    """Return the format of a logged request; None if it is not a request with a history.
 
-    A system prompt outside the messages is added only if it is a text.
+    `messages` are of chat completions or Anthropic's API, and `input` is of Responses.
     """
-    # Only Anthropic's requests have a system prompt outside the messages, or its content blocks.
-    dialect = "messages" if request.get("system") or _has_blocks(request["messages"]) else "chat"
-    system = request.get("system")
-    if isinstance(system, str):
-        run.add("chat", {"role": "system", "content": system})
-    for message in request["messages"]:
-        if isinstance(message, dict):
-            run.add(dialect, message)
+    messages, input_value = request.get("messages"), request.get("input")
+    if isinstance(messages, list):
+        # Only Anthropic's requests have a system prompt outside the messages, or such blocks.
+        return "messages" if request.get("system") or _has_blocks(messages) else "chat"
+    # Objects other than requests may have a text as `input`, too, but name no model.
+    is_text_request = isinstance(input_value, str) and "model" in request
+    return "responses" if isinstance(input_value, list) or is_text_request else None
 
 
 def _add_response(run: RecordedRun, response: Mapping[str, object]) -> None:

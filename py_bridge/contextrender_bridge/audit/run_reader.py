@@ -48,8 +48,7 @@ class RecordedRun:
 
         `dialect` is the item's format: "chat", "responses" or "messages".
         """
-        field_name = "input" if dialect == "responses" else "messages"
-        for message in DIALECTS[dialect].read({field_name: [item]}).messages:
+        for message in DIALECTS[dialect].read({DIALECTS[dialect].key: [item]}).messages:
             previous = self.messages[-1] if self.messages else {"role": ""}
             # In the Responses API, the text and each call of one answer are separate items. Join
             # them to one message.
@@ -58,6 +57,12 @@ class RecordedRun:
             else:
                 self.messages.append(message)
                 self.times.append(time)
+
+    def add_request(self, dialect: str, request: Json) -> None:
+        """Append the history of a request, with its system prompt, converted to chat messages."""
+        messages = DIALECTS[dialect].read(request).messages
+        self.messages += messages
+        self.times += [0.0] * len(messages)
 
     def next_after_compaction(self) -> RecordedRun:
         """Return an empty run that continues this one after a compaction.

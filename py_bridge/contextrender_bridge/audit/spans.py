@@ -57,10 +57,11 @@ class Traces:
         """Add a run for each conversation, with its longest history and the usage of its calls."""
         for key, calls in self._calls.items():
             calls.sort(key=_time)
-            longest_call = max(calls, key=lambda call: len(_messages(call, "input")))
+            longest_call = max(calls, key=lambda call: len(_values(call, "input.messages")))
             run = RecordedRun(f"{self._name}:{key}", SOURCE, key)
-            history = [*_messages(longest_call, "input"), *_messages(longest_call, "output")]
-            for message in history:
+            system = {"role": "system", "parts": _values(longest_call, "system_instructions")}
+            answer = _values(longest_call, "output.messages")
+            for message in (system, *_values(longest_call, "input.messages"), *answer):
                 for chat_message in _as_chat(message):
                     run.add("chat", chat_message, 0.0)
             for call in calls:
@@ -89,12 +90,12 @@ def _id(span: Json, kind: str) -> str:
     return str(span.get(f"{kind}Id") or span.get(f"{kind}_id") or context_id or "")
 
 
-def _messages(span: Json, kind: str) -> list[Any]:
-    """Return a span's messages of a kind, "input" or "output"; an empty list if it has none.
+def _values(span: Json, name: str) -> list[Any]:
+    """Return the list in an attribute, such as "input.messages"; an empty list if there is none.
 
-    The span has them as a list or as JSON text.
+    The span has it as a list or as JSON text.
     """
-    value = span["attributes"].get(f"gen_ai.{kind}.messages")
+    value = span["attributes"].get(f"gen_ai.{name}")
     if isinstance(value, str):
         try:
             value = json.loads(value)
