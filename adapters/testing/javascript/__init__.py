@@ -48,12 +48,17 @@ def command(runtime: str) -> list[str]:
 
 
 def built_client(folder: Path) -> Path:
-    """Return a copy of the client's sources with their packages. Its own package is beside it."""
+    """Return a copy of the client's sources with their packages and its build in `dist`.
+
+    Its own package is beside it.
+    """
     copy = folder / "typescript"
     ignored = shutil.ignore_patterns("node_modules", "dist")
     shutil.copytree(CLIENTS / "typescript", copy, ignore=ignored)
     (copy / "node_modules").symlink_to(node_modules_of("typescript", CLIENTS))
     run(["npm", "pack", "--pack-destination", folder], environment(), copy)
+    assert not (copy / "dist").exists()
+    run(["npm", "run", "build"], environment(), copy)
     return copy
 
 
