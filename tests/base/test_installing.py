@@ -52,6 +52,7 @@ def test_environment_in_a_cache_is_recognized(made_by: Making, tmp_path: Path) -
     assert not is_in_cache()
     (tmp_path.parent / "CACHEDIR.TAG").touch()
     assert is_in_cache()
+    assert how_to_install("eval").startswith("`uv tool install --force '")
 
 
 def test_old_python_version_is_named(made_by: Making, monkeypatch: pytest.MonkeyPatch) -> None:

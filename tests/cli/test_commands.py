@@ -27,6 +27,16 @@ def test_mistyped_command_gets_suggestion(word: str, meant: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [(("--verison",), "--version"), (("sessions", "--limt", "3"), "--limit")],
+)
+def test_mistyped_option_gets_suggestion(words: tuple[str, ...], meant: str) -> None:
+    process = contextrender(*words)
+    assert process.returncode == 2
+    assert process.stderr.endswith(f"; did you mean {meant}?\n")
+
+
 def test_unknown_command_names_help() -> None:
     assert "`contextrender --help` lists them." in contextrender("xyzzy").stderr
 

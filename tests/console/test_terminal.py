@@ -197,6 +197,8 @@ def test_invalid_export_file_is_refused(service: Service, tmp_path: Path) -> Non
     assert "No such file" in run(service, "import", str(file), status=1)
     file.write_text("notes")
     assert "it is not JSON" in run(service, "import", str(file), status=1)
+    file.write_text("[]")
+    assert "it is no JSON object" in run(service, "import", str(file), status=1)
     file.write_text("{}")
     assert "Traceback" not in run(service, "import", str(file), status=1)
 

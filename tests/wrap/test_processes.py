@@ -216,9 +216,10 @@ def test_second_server_keeps_credentials_of_first(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with running_server(data) as first:
         with (tmp_path / "second").open("wb") as out:
-            second = subprocess.Popen(serve_command(data), stdout=out)
+            second = subprocess.Popen(serve_command(data), stdout=out, stderr=out)
         try:
             until(lambda: "ready" in (tmp_path / "second").read_text())
+            assert f"runs already at {first.url}" in (tmp_path / "second").read_text()
             assert load_credentials(data).url == first.url
             first.stop()
             until(lambda: load_credentials(data).url != first.url)

@@ -55,7 +55,7 @@ def is_in_cache() -> bool:
 
 def _installer() -> str:
     """Return the installer of this environment, recognized by the files that it leaves there."""
-    if (Path(sys.prefix) / "uv-receipt.toml").is_file():
+    if (Path(sys.prefix) / "uv-receipt.toml").is_file() or is_in_cache():
         return "uv tool"
     if (Path(sys.prefix) / "pipx_metadata.json").is_file():
         return "pipx"

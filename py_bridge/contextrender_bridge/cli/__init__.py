@@ -20,6 +20,7 @@ from contextrender_bridge.base.errors import CommandError, ContextRenderError
 from contextrender_bridge.base.installing import how_to_serve
 from contextrender_bridge.base.paths import make_app_importable
 from contextrender_bridge.base.settings import unknown_variables
+from contextrender_bridge.cli.parser import OptionParser
 from contextrender_bridge.printing import printable
 
 PACKAGE = "contextrender_bridge"
@@ -210,7 +211,7 @@ def _parser() -> argparse.ArgumentParser:
         lines = [f"  {name:<10} {subcommand.help}" for name, subcommand in subcommands.items()]
         groups.append("\n".join([f"{title}:", *lines]))
     listing = "\n\n".join(groups)
-    parser = argparse.ArgumentParser(
+    parser = OptionParser(
         prog="contextrender",
         usage="%(prog)s [-h] [--version] COMMAND ...",
         description="Agent histories within a token budget.",
@@ -238,7 +239,7 @@ def _run_subcommand(name: str, arguments: Sequence[str]) -> int:
         make_app_importable()
     # The command is a module or a class. Its docstring is the text of its help.
     command = pkgutil.resolve_name(subcommand.module)
-    parser = argparse.ArgumentParser(prog=f"contextrender {name}", description=command.__doc__)
+    parser = OptionParser(prog=f"contextrender {name}", description=command.__doc__)
     command.add_arguments(parser)
     parsed = parser.parse_args(arguments)
     parsed.words = [parser.prog, *arguments]

@@ -109,15 +109,17 @@ class Delete:
 def _read_export(file: str) -> Json:
     """Return the JSON in a file, or in standard input if `file` is `-`.
 
-    Raise CommandError if it cannot be read or is not JSON.
+    Raise CommandError if it cannot be read or is not a JSON object.
     """
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
-        data: Json = json.loads(text)
+        data = json.loads(text)
     except OSError as error:
         raise CommandError(f"{file} cannot be read: {error.strerror}.") from None
     except RecursionError:
         raise CommandError(f"{file} is not an exported session: it is nested too deeply.") from None
     except ValueError:
         raise CommandError(f"{file} is not an exported session: it is not JSON.") from None
+    if not isinstance(data, dict):
+        raise CommandError(f"{file} is not an exported session: it is no JSON object.")
     return data

@@ -118,16 +118,22 @@ def serve(
 
 
 def _check_address(host: str, port: int, data: Path) -> None:
-    """Raise CommandError if a server of this data folder already has the address."""
+    """Raise CommandError if a server of this data folder already has the address.
+
+    If a server of this data folder runs at another address, print that address.
+    """
     with suppress(NoCredentials):
         other = stored_credentials(data)
         parts = urlsplit(other.url)
         is_same = port == parts.port and host in (*LOOPBACK, "0.0.0.0", "::", parts.hostname)
-        if is_same and is_service_running(other.url):
-            raise CommandError(
-                f"the server of {data} runs already at {other.url}: `contextrender console` opens "
-                "it; with --port another one serves the same data."
-            )
+        if not is_service_running(other.url):
+            return
+        sentence = (
+            f"the server of {data} runs already at {other.url}: `contextrender console` opens it"
+        )
+        if is_same:
+            raise CommandError(f"{sentence}; with --port another one serves the same data.")
+        print(f"contextrender: {sentence}; this one serves the same data.", file=sys.stderr)
 
 
 def _print_ready(url: str, data: Path) -> None:
