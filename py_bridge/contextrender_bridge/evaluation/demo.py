@@ -92,9 +92,7 @@ def print_one_call(out: Console, run: Run) -> None:
         f"the call was {view['budget']:,}."
     )
     out.print(_results_table(view, used_results))
-    out.print(
-        "* The call used it. c is its observed reuse: a value that n results have counts 1/n."
-    )
+    out.print("* The call used it. reuse: each use of a value that n results contain counts 1/n.")
 
 
 def _results_table(view: ExplainView, used_results: Set[int]) -> Rows:
@@ -109,7 +107,7 @@ def _results_table(view: ExplainView, used_results: Set[int]) -> Rows:
         display = f"omitted: {row['reason']}" if is_omitted else row["display"]
         numbers = str(row["age"]), f"{row['reuse']:.2f}", f"{row['tokens']:,}"
         cells.append((mark, row["name"], display, *numbers))
-    return Rows("", ("", "tool", "shown", "age", "c", "tokens"), cells, text_columns=3)
+    return Rows("", ("", "tool", "shown", "age", "reuse", "tokens"), cells, text_columns=3)
 
 
 def _explain(run: Run, call_number: int) -> ExplainView:
