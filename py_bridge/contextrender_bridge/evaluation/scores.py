@@ -295,8 +295,8 @@ def score_of(run: Run, cases: list[CaseScore], prompts: Prompts) -> RunScore:
     """Return the score of a run: the scores of its `cases`, and the usage of the full history.
 
     Compute the usage of calls whose prompts are the full history. If the history exceeds the
-    model's window, bill only the beginning that fits, because no agent can send more. `prompts`
-    counts the tokens.
+    model's window, `full_bills` have only the beginning that fits, because no agent can send more.
+    `prompts` counts the tokens.
     """
     full_usage, full_calls = NOTHING_USED, list[int]()
     billed_units, biller, window = list[Unit](), Biller(prompts), window_of(run.model)

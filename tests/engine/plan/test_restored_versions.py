@@ -56,10 +56,10 @@ def restored_texts(messages: list[Json]) -> list[str]:
             texts |= dict.fromkeys(part.text for part in restored.parts)
             context = context_of_next_call(rendered.view)
             for part in restored.parts:
-                replaced, _ = segments_not_to_restore(context, part.result)
+                outdated, _ = segments_not_to_restore(context, part.result)
                 first = int(context.tracking.first_segment.values[part.result])
                 ends = [0, *context.tracking.segment_end.values[first:].tolist()]
-                spans = [(ends[s - first], ends[s - first + 1]) for s in replaced]
+                spans = [(ends[s - first], ends[s - first + 1]) for s in outdated]
                 for start, length in zip(part.ranges[::2], part.ranges[1::2], strict=True):
                     assert all(stop <= start or start + length <= at for at, stop in spans)
     return list(texts)

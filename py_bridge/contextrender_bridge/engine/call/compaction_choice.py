@@ -81,8 +81,8 @@ def choose_within(
 ) -> tuple[dict[int, MessageText], int]:
     """Return the first texts that fit `limit` tokens, by position, and their size in tokens.
 
-    Without `cuts`, stop at the first text that does not fit. With `cuts`, cut a text that does not
-    fit in its middle, and stop when too few tokens remain.
+    Without `cuts`, stop at the first text that does not fit. With `cuts`, leave out the middle of
+    such a text, and stop when too few tokens remain.
     """
     max_cut_tokens = limit // 2  # so that one long message does not exclude all others
     by_position: dict[int, MessageText] = {}

@@ -51,11 +51,11 @@ def read_results(
         results.append(
             CompactedResult(
                 position,
-                history.names.get(history.results.event[result]) or "a tool",
-                arguments,
-                history.results.tokens[result],
-                text,
-                result in complete,
+                tool=history.names.get(history.results.event[result]) or "a tool",
+                arguments=arguments,
+                tokens=history.results.tokens[result],
+                text=text,
+                is_complete=result in complete,
             )
         )
     return results

@@ -48,7 +48,7 @@ class DisplayHistory:
         if kind == DROPPED:
             reason = f"dropped when the prompt was rebuilt at call {call}"
             return ResultDecision("omitted", None, reason, remaining_tokens)
-        # The result is shown in part, again or from the beginning.
+        # A part of the result is shown: restored after the result was dropped, or an excerpt.
         was_dropped = any(change.kind == DROPPED for change in changes)
         reason = f"a part was restored at call {call}" if was_dropped else IN_PART
         return ResultDecision("excerpt", None, reason, remaining_tokens)

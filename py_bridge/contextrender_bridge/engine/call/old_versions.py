@@ -7,11 +7,11 @@ from contextrender_bridge.engine.history.token_tracking import TextOf
 
 
 def old_versions_used(history: History, message: int, text_of: TextOf) -> dict[int, int]:
-    """Return the results whose outdated lines a message used, with the turn of the first edit.
+    """Map each result whose outdated lines a message used to the turn of the first edit after it.
 
-    The result's file was edited after the result and before the message. Return the turn of the
-    first of these edits by the result's number. The message used outdated lines if it used a value
-    of the result that is only in lines that the edits replaced, and in no newer result of the file.
+    The edits of the result's file between the result and the message count. A message used outdated
+    lines if it used a value of the result that is only in lines that these edits replaced, and in
+    no newer result of the file.
     """
     edit_turns: dict[int, int] = {}
     positions = history.results.message

@@ -173,7 +173,7 @@ class SettingsByTurn:
         settings_so_far = [settings for first_turn, settings in self.changes if first_turn <= turn]
         return settings_so_far[-1] if settings_so_far else self.default
 
-    def before(self, turn: int | None) -> RenderSettings:
+    def of_call(self, turn: int | None) -> RenderSettings:
         """Return the settings of the call of a turn, or of the next call if `turn` is None.
 
         A live agent sends its settings with each call, so its next call will probably have the

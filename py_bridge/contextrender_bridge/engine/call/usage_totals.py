@@ -206,8 +206,8 @@ def prompt_sums(
         cached=record.shared_tokens,
         embedded=record.embedded_tokens,
     )
-    from_usage, call = usage_sums(record, previous, window)
-    return sums.plus(from_usage), replace(call, full=full, at=record.at)
+    from_usage, this_call = usage_sums(record, previous, window)
+    return sums.plus(from_usage), replace(this_call, full=full, at=record.at)
 
 
 def usage_sums(
@@ -224,6 +224,7 @@ def usage_sums(
     # Estimate the usage that the full history would have had.
     uncached, cache_read, cache_write, cache_write_1h, output = record.usage
     usage = Usage(record.model, uncached, cache_read, cache_write, cache_write_1h, output)
+    # The full prompt would not have our recall tool, whose tokens are in `added_tokens`.
     omitted_tokens = record.full - record.prompt - record.added_tokens
     full_usage, usage_state = estimate_full_usage(
         previous.usage_state, usage, omitted_tokens, record.at - previous.at

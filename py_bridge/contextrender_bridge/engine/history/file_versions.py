@@ -125,8 +125,8 @@ class FileVersions:
             self._failed.add(call)
         else:
             superseded: list[int] = []
-            for changed_path in filter(None, dict.fromkeys((path, *edited_paths))):
-                superseded += self._remove_from_newest(changed_path)
+            for file_path in filter(None, dict.fromkeys((path, *edited_paths))):
+                superseded += self._remove_from_newest(file_path)
             if superseded:
                 self._superseded[result] = tuple(sorted(superseded))
         # The result shows the file that the call names. It is the newest one, unless it failed.

@@ -236,7 +236,7 @@ class Tracking:
         segments = segments_of(text)
         ends = list(accumulate(map(len, segments)))
         sizes = counter.spread(text, ends)
-        previous_size = self._record_size(call_hash, sum(sizes))
+        previous_size = self._record_size(call_hash, sum(sizes))  # of earlier results of the call
         if untracked:  # one more segment, without tokens and too large for any excerpt
             ends.append(len(text) + untracked)
             segments.append("")

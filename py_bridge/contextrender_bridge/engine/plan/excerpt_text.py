@@ -188,7 +188,7 @@ def describe_omitted_lines(text: str, spans: Sequence[Span], tool: str, argument
     if not all_gaps:
         return ""
     largest_gaps = sorted(all_gaps, key=_line_count, reverse=True)[:MAX_RANGES]
-    gaps = sorted(largest_gaps)
+    gaps = sorted(largest_gaps)  # in text order
     # If the tool printed line numbers, use them: the text may begin in the middle of a file.
     numbered_gaps = _in_shown_numbers(gaps, lines)
     ranges = numbered_gaps or gaps

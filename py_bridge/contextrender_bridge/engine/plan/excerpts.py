@@ -127,23 +127,23 @@ class ExcerptBuilder:
         )
 
     def select_unseen_segments(
-        self, result: int, limit: float, replaced: Collection[int] = ()
+        self, result: int, limit: float, outdated: Collection[int] = ()
     ) -> list[int]:
         """Return the segments of a result with the largest gains, within `limit` tokens, in order.
 
-        Never return the `replaced` segments. If all others fit, return all of them. If no segment
+        Never return the `outdated` segments. If all others fit, return all of them. If no segment
         has a new token, return none. Afterwards the tokens of the returned segments are visible, so
         later choices do not count them as new.
         """
         first, stop = self._first_segment[result], self._first_segment[result + 1]
         gains = self._gains(first, stop)
-        gains[[segment - first for segment in replaced]] = 0.0
+        gains[[segment - first for segment in outdated]] = 0.0
         if not gains.any():
             return []
         # Return all segments if they fit, also those without new tokens.
         sizes = self._tracking.segment_tokens.values
-        all_segments = [segment for segment in range(first, stop) if segment not in replaced]
-        gap_tokens = self._gap_tokens * len(replaced)  # each replaced segment may leave a gap
+        all_segments = [segment for segment in range(first, stop) if segment not in outdated]
+        gap_tokens = self._gap_tokens * len(outdated)  # each replaced segment may leave a gap
         if int(sizes[all_segments].sum()) + gap_tokens <= limit:
             for segment in all_segments:
                 self._mark_visible(segment)

@@ -39,7 +39,7 @@ def edges_of(changes: Changes, history: History, event_text: EventText) -> list[
     for event, excerpt in changes.next_excerpts.items():
         pieces = pieces_of(excerpt.text, event_text(event), excerpt.ranges)
         next_fields[event] = {"next_pieces": pieces, "next_tokens": excerpt.tokens}
-    # Complete and dropped events need no other fields.
+    # Complete events need only these fields, and dropped events need none.
     edges = [
         ShownEvent(COMPLETE, event, next_fields.get(event, {}))
         for event in sorted(changes.complete)

@@ -102,9 +102,11 @@ def advise_on_tools(tools: Sequence[ToolCost]) -> list[str]:
     does not apply. If none applies, return a sentence that says so.
     """
     sentences = []
-    floods = [tool for tool in tools if tool.excess_tokens]
-    if floods:
-        sentences.append(_flood_sentence(max(floods, key=lambda tool: tool.excess_tokens)))
+    # A tool floods prompts if it has unused results above `FLOOD_TOKENS`.
+    flooding_tools = [tool for tool in tools if tool.excess_tokens]
+    if flooding_tools:
+        worst_tool = max(flooding_tools, key=lambda tool: tool.excess_tokens)
+        sentences.append(_flood_sentence(worst_tool))
     # Tools that every request declares and that have no result.
     never_called = [tool for tool in tools if tool.declared and not tool.results]
     if never_called:

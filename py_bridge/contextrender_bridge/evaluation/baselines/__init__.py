@@ -110,9 +110,10 @@ RECENT_SHARE: Final = 0.5
 def _before_recent_turns(view: PolicyInput) -> int:
     """Return the number of messages before the recent turns. The summary has to cover them.
 
-    The recent turns are the newest ones whose results together fit into `RECENT_SHARE` of the free
-    tokens. The last turn alone may take all free tokens. A turn whose text is dropped is not
-    recent, and neither are the turns before it.
+    The free tokens are those that text and summary leave of the budget. The recent turns are the
+    newest ones whose results together fit into `RECENT_SHARE` of the free tokens. The last turn
+    alone may take all of them. A turn whose text is dropped is not recent, and neither are the
+    turns before it.
     """
     history, results = view.history, view.history.results
     text = text_within_share(view)
