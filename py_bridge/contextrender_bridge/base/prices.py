@@ -113,10 +113,10 @@ class Prices:
     def price_source_of(self, model: str) -> str:
         """Return the name of another model whose price in the table is used for `model`.
 
-        If the table lacks the model, this is the newest model of its family. If the table lacks a
-        price for some of the rates in the model's name, the returned name has only the other rates.
-        Return "" if the name would be the model's own, if the operator set the price, or if there
-        is no price.
+        If the table lacks the model, this is the newest model of its family. Rates without a price
+        are left out: `m (fast, batch)` becomes `m (batch)` if `m` has no price for `fast`. Return
+        "" if the name would be the model's own, if the operator set the price, or if there is no
+        price.
         """
         name, rates = split_rates(model)
         row = model_row(name)

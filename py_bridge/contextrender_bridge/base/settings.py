@@ -257,6 +257,7 @@ def current_settings() -> Settings:
 
 def read_settings() -> Settings:
     """Read the settings of environment and file now. Raise CommandError if one is invalid."""
+    # With a list of faults, invalid settings get their defaults, and no error is raised.
     rows = list_settings(faults=[] if _uses_defaults else None)
     return Settings(**{row.name: row.value for row in rows})
 

@@ -80,15 +80,15 @@ _TOTAL = ("totaltokens", "totaltokencount")
 Fields = Mapping[str, Any]
 
 
-def read_usage(kind: str, body: bytes) -> Usage | None:
-    """Return the usage in a whole reply of the content type `kind`; None if it has none.
+def read_usage(content_type: str, body: bytes) -> Usage | None:
+    """Return the usage in a whole reply; None if it has none.
 
     A stream may have several usages. Later counts replace earlier ones, but a 0 replaces none.
     """
     model = ""
     usage_fields: dict[str, Any] = {}
     # Collect the model's name and the fields with usage from all objects of the reply.
-    for part in _objects_in(kind, body):
+    for part in _objects_in(content_type, body):
         for holder in _holders(part):
             model_name = holder.get("model") or holder.get("modelVersion")
             if isinstance(model_name, str):
@@ -268,16 +268,16 @@ def _inner(fields: Fields, names: tuple[str, ...]) -> Fields:
     return _with_plain_names(next(objects, {}))
 
 
-def _objects_in(kind: str, body: bytes) -> Iterator[Fields]:
+def _objects_in(content_type: str, body: bytes) -> Iterator[Fields]:
     """Yield the JSON objects in a reply, which is one JSON text, a stream of events, or JSON lines.
 
     Events and lines in which no name of a usage field occurs are skipped.
     """
-    body = _to_utf8(kind, body)
+    body = _to_utf8(content_type, body)
     if not _NAMES.search(body):
         return
     texts = [body]
-    if "event-stream" in kind or body[:64].lstrip().startswith(_EVENT_FIELDS):
+    if "event-stream" in content_type or body[:64].lstrip().startswith(_EVENT_FIELDS):
         texts = list(map(_data_in, _EVENT_END.split(body)))
     for text in texts:
         if not _NAMES.search(text):
@@ -287,13 +287,13 @@ def _objects_in(kind: str, body: bytes) -> Iterator[Fields]:
             yield from (part for part in objects if isinstance(part, Mapping))
 
 
-def _to_utf8(kind: str, body: bytes) -> bytes:
+def _to_utf8(content_type: str, body: bytes) -> bytes:
     """Return a body in UTF-8, without a byte order mark.
 
-    Its encoding is the charset in the content type `kind`, or UTF-16 if it begins with that mark.
-    Bytes that cannot be decoded are replaced.
+    Its encoding is the charset in the content type, or UTF-16 if it begins with that mark. Bytes
+    that cannot be decoded are replaced.
     """
-    charset = _CHARSET.search(kind)
+    charset = _CHARSET.search(content_type)
     name = charset[1] if charset else "utf-8"
     if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         name = "utf-16"

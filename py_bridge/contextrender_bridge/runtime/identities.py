@@ -25,7 +25,7 @@ class Identities(SqliteIdentityStorage):
 
     def __init__(self, store: Store) -> None:
         """Create the SQLAlchemy engine for the store. It opens connections when they are needed."""
-        super().__init__(db_path=":memory:")
+        super().__init__(db_path=":memory:")  # It makes an engine, which the next lines replace.
         address = DIALECTS[store.system]
         self._engine = create_engine(address, creator=store.connect, poolclass=NullPool)
 

@@ -57,7 +57,7 @@ class SessionLease:
         self.id = session_id_of(root, key)
         self.cached: SessionState | None = None
         self.state: SessionState | None = None
-        self.ahead = (-1, 0)
+        self.ahead = (-1, 0)  # no nodes are loaded in advance
         self._memory = CURRENT.get()
         self._locks = ExitStack()
         self._released = False
@@ -75,7 +75,8 @@ class SessionLease:
 
     def release(self) -> None:
         """Release the lock before the request ends. The session must be unchanged."""
-        self._memory.all_stored = False  # The request still needs its nodes: do not detach them.
+        # The request still needs its nodes, and `__exit__` detaches them only if `all_stored`.
+        self._memory.all_stored = False
         self.__exit__(None, None, None)
         self._released = True
 

@@ -33,7 +33,7 @@ def mounted_proxy(
     async def identify(scope: Scope, target: Target) -> bool:
         """Set the user of the request by its token, or raise Unauthorized.
 
-        Return False, because a mounted proxy has no token of its own.
+        Return False: no request may use the proxy's own token, because a mounted proxy has none.
         """
         headers = scope["headers"]
         token = first(headers, b"x-contextrender-token")

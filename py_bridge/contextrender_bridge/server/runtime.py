@@ -111,6 +111,7 @@ class Runtime:
         self.on_conflict: Callable[[], None] = lambda: None
         self.store = open_store(data)
         self._locks = SessionLocks.shared(data)
+        # Requests that were overtaken run again under the start lock of their session.
         self._start_locks = [threading.Lock() for _ in range(START_LOCKS)]
         # The system's root, which all requests share. It has no edges.
         self._system_root = Root().__jac__
@@ -208,7 +209,7 @@ class Runtime:
             JacRuntime.reset_request_context(token)
 
     def close(self) -> None:
-        """Close the store."""
+        """Close the store, and stop using the folder's session locks."""
         self.store.close()
         self._locks.unshare()
 

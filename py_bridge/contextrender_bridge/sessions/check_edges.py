@@ -300,7 +300,8 @@ class _EdgeCheck:
         """Return the history of a branch up to its first corrupted or missing event."""
         history = History()
         intact = ids[: self._nodes.intact[info.number]]
-        append_stored(history, (self._nodes.readable[id] for id in intact), "")
+        rows_of_events = (self._nodes.readable[id] for id in intact)
+        append_stored(history, rows_of_events, embed_model="")  # Vectors are not compared.
         return history
 
     def _edge(self, source: UUID, name: str, target: UUID) -> Edge:

@@ -84,9 +84,9 @@ class NodeCheck:
         # The id is computed from the name.
         if session_id_of(self.owner, self._key) != self.session:
             yield self.finding("corrupted", f"the name of session {self.session}")
-        place = self.store.revision_of(self.owner, self.session)
-        if place:
-            _, listed = place
+        # A session is listed by its creation time.
+        if revision := self.store.revision_of(self.owner, self.session):
+            _, listed = revision
             if listed != node.get("created_at"):
                 yield self.finding("corrupted", "the session's place in the list of sessions")
         if damage := node.get("damage"):

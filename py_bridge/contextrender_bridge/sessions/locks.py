@@ -33,13 +33,13 @@ class SessionLocks:
     also has a lock of `threading`.
     """
 
-    _of_folders: ClassVar[dict[Path, Self]] = {}
-    _guard_of_folders: ClassVar = threading.Lock()
+    _locks_by_folder: ClassVar[dict[Path, Self]] = {}
+    _folders_guard: ClassVar = threading.Lock()
 
     def __init__(self) -> None:
         """Create locks between the threads of this process. `shared` adds a folder's lock file."""
         self._guard = threading.Lock()
-        self._by_name: dict[str, tuple[threading.Lock, int]] = {}
+        self._locks_by_name: dict[str, tuple[threading.Lock, int]] = {}
         """The lock of each session in use, with the number of its threads, by `owner/key`."""
         self._folder: Path | None = None
         self._sharers = 0
@@ -54,8 +54,8 @@ class SessionLocks:
         longer uses the locks.
         """
         folder = folder.resolve()
-        with cls._guard_of_folders:
-            locks = cls._of_folders.setdefault(folder, cls())
+        with cls._folders_guard:
+            locks = cls._locks_by_folder.setdefault(folder, cls())
             locks._sharers += 1
             if locks._file is None and fcntl is not None:
                 locks._file = (folder / "sessions.lock").open("ab")
@@ -64,10 +64,10 @@ class SessionLocks:
 
     def unshare(self) -> None:
         """Undo one call of `shared`. The last one closes the lock file."""
-        with self._guard_of_folders:
+        with self._folders_guard:
             self._sharers -= 1
             if self._folder is not None and not self._sharers:
-                del self._of_folders[self._folder]
+                del self._locks_by_folder[self._folder]
                 if self._file is not None:
                     self._file.close()
                     self._file = None
@@ -100,18 +100,18 @@ class SessionLocks:
     def _borrow(self, name: str) -> threading.Lock:
         """Return the lock of a session, and count one more thread that uses it."""
         with self._guard:
-            lock, users = self._by_name.get(name, (threading.Lock(), 0))
-            self._by_name[name] = (lock, users + 1)
+            lock, users = self._locks_by_name.get(name, (threading.Lock(), 0))
+            self._locks_by_name[name] = (lock, users + 1)
             return lock
 
     def _give_back(self, name: str) -> None:
         """Stop using the lock of a session, and forget it if no other thread uses it."""
         with self._guard:
-            lock, users = self._by_name[name]
+            lock, users = self._locks_by_name[name]
             if users == 1:
-                del self._by_name[name]
+                del self._locks_by_name[name]
             else:
-                self._by_name[name] = (lock, users - 1)
+                self._locks_by_name[name] = (lock, users - 1)
 
     def _lock_file(self, name: str, deadline: float) -> None:
         """Lock a session's byte against other processes. Raise Busy if the deadline passes.

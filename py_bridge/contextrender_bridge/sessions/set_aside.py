@@ -95,7 +95,7 @@ def _moves(
     node_moves = [(moved_id(id, new_id), owner, id) for id in part_ids]
     end_ids = part_ids | _ends_between(store, owner, *ids_of_session(old_id))
     end_moves = [(moved_id(id, new_id), owner, id) for id in end_ids - {old_id}]
-    end_moves.append((new_id, owner, old_id))
+    end_moves.append((new_id, owner, old_id))  # `moved_id` moves only parts, not the session.
     # MOVE_SOURCE leaves out edges of the type `link_kind`.
     source_moves = [(*move, link_kind) for move in end_moves]
     return [(MOVE_NODE, node_moves), (MOVE_SOURCE, source_moves), (MOVE_TARGET, end_moves)]

@@ -134,12 +134,12 @@ class PostgresStore(Store):
     def transaction(self) -> Iterator[psycopg.Cursor[Any]]:
         """Return a cursor in a transaction, which is committed when the block ends."""
         with (
-            self._write_connection() as (connection, start_timer),
+            self._write_connection() as (connection, start_commit_timer),
             connection.transaction(),
             connection.cursor() as cursor,
         ):
             yield cursor
-            start_timer()  # The commit comes next.
+            start_commit_timer()  # The commit comes next.
 
     @contextmanager
     def _write_connection(self) -> Iterator[tuple[psycopg.Connection[Any], Callable[[], None]]]:
@@ -188,8 +188,8 @@ class PostgresStore(Store):
         if len(statements) < len(batches):  # A batch needs several statements.
             return super()._write_all(batches)
         try:
-            with self._write_connection() as (connection, start_timer):
-                start_timer()  # The statements include the commit, whose time is limited.
+            with self._write_connection() as (connection, start_commit_timer):
+                start_commit_timer()  # The statements include the commit, whose time is limited.
                 run_together(connection, statements)
             return [None] * len(batches)
         except (WriteConflict, StoreUnavailable) as failure:

@@ -151,6 +151,7 @@ def parse_json(body: bytes) -> Any:
     surrogates.
     """
     try:
+        # `from_json` reads a number such as 1e999 as infinity, and `_finite` refuses it.
         if LARGE_EXPONENT.search(body):
             json.loads(body, parse_float=_finite)
         return from_json(body or b"{}", allow_inf_nan=False)

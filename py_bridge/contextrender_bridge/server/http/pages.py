@@ -107,9 +107,9 @@ def _graph_of(node: dict[str, Any]) -> dict[str, Any]:
     for edge in node["edges"]:
         if not edge["end"]:
             continue
-        labels[edge["id"]] = edge["label"] or edge["end"]
-        # The id of an edge is the id of the neighbour.
-        source, target = node["id"], edge["id"]
+        neighbour = edge["id"]  # The id in an edge is the one of its other end.
+        labels[neighbour] = edge["label"] or edge["end"]
+        source, target = node["id"], neighbour
         if not edge["outgoing"]:
             source, target = target, source
         edges.append({"from": source, "to": target, "label": edge["kind"]})

@@ -87,6 +87,7 @@ class Counts:
             self._path, timeout=LOCK_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False
         )
         connection.execute("PRAGMA journal_mode=WAL")
+        # Do not sync, which would be slow. After a power cut, counts may begin at zero again.
         connection.execute("PRAGMA synchronous=OFF")
         connection.executescript(TABLES)
         return connection

@@ -196,7 +196,7 @@ class Redaction:
             while unique_name in redacted:
                 number += 1
                 unique_name = f"{redacted_name} {number}"
-            redacted[unique_name] = redact_value(item, redacted_name)
+            redacted[unique_name] = redact_value(item, name=redacted_name)
         return redacted
 
     def _redact_with_name(self, name: str, value: str) -> str:

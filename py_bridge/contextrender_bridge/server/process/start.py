@@ -151,9 +151,9 @@ def _load_for_workers(app: Path, metrics_folder: str) -> Callable[[int], None]:
     The workers share their counts for `/metrics` in `metrics_folder`. Return a function to call
     when a worker has ended. It gets the process id, and removes the counts of that worker.
     """
-    # A fork does not copy the threads that the library would start.
+    # A fork does not copy the threads that `tokenizers` would start.
     set_for_library("TOKENIZERS_PARALLELISM", "false")
-    # The library reads this when it is imported.
+    # `prometheus_client` reads this when it is imported.
     set_for_library("PROMETHEUS_MULTIPROC_DIR", metrics_folder)
     with report_slow_start():
         from contextrender_bridge.server.process.loading import warm_up

@@ -108,7 +108,10 @@ class Threads:
 
 
 class Pace:
-    """The pace of low-priority requests, which rest while agents' calls run. It is thread-safe."""
+    """The pace of low-priority requests, which sleep now and then so that agents' calls run first.
+
+    Their work adds to one rest, which all of them keep while agents' calls run. It is thread-safe.
+    """
 
     def __init__(self) -> None:
         """Begin without running calls, and without a rest. Times are of `time.monotonic`."""
@@ -116,7 +119,7 @@ class Pace:
         self._running_calls = 0
         self._last_call_end = float("-inf")
         self._rest_until = 0.0
-        """The time until which low-priority requests rest. Each second of work adds to it."""
+        """The end of the rest of all low-priority requests. Each second of their work delays it."""
         self._thread = threading.local()
         """For each thread, `work_start`: its processor time when its work began."""
 
@@ -137,7 +140,7 @@ class Pace:
         """Run a low-priority request in the block, which may have to rest first.
 
         It also rests when the code in the block calls `let_requests_run`, which calls `pause`. Its
-        processor time adds to the common rest.
+        processor time extends the rest of all low-priority requests.
         """
         self._sleep_if_due()
         self._thread.work_start = time.thread_time()
@@ -156,7 +159,7 @@ class Pace:
             self._thread.work_start = time.thread_time()
 
     def _add_rest(self, worked: float) -> None:
-        """Extend the common rest of low-priority requests after `worked` seconds of work.
+        """Extend the rest of all low-priority requests after `worked` seconds of work.
 
         The rest is REST_FACTOR times as long as the work, and never ends later than
         MAX_REST_SECONDS from now.
@@ -167,7 +170,7 @@ class Pace:
             self._rest_until = min(rest_until, now + MAX_REST_SECONDS)
 
     def _sleep_if_due(self) -> None:
-        """Sleep until the common rest ends, or until no agent's call runs or ran recently."""
+        """Sleep while low-priority requests must rest and an agent's call runs or ran recently."""
         while (seconds := self._rest_until - time.monotonic()) > 0 and self._has_recent_calls():
             time.sleep(min(seconds, RECENT_SECONDS))
 
