@@ -8,8 +8,8 @@ from contextrender_bridge.engine.parameters import AUTO
 from contextrender_bridge.engine.plan.selection import Selection
 from contextrender_bridge.engine.plan.selection_chain import EdgeTrail
 from contextrender_bridge.engine.plan.selection_edges import (
+    CallEdge,
     CallEdges,
-    ShownEvent,
     pieces_of,
     text_of,
 )
@@ -57,7 +57,7 @@ def check_trail(
         stored_edges = json.loads(
             json.dumps([call_edges.fields(), [[*edge] for edge in call_edges.edges]])
         )
-        edges = CallEdges.of(stored_edges[0], (ShownEvent(*edge) for edge in stored_edges[1]))
+        edges = CallEdges.of(stored_edges[0], (CallEdge(*edge) for edge in stored_edges[1]))
         assert edges == call_edges
         trail.follow(edges.edges)
         assert {history.results.event[result] for result in now.complete} <= trail.complete

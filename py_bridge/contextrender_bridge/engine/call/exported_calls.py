@@ -20,8 +20,8 @@ from contextrender_bridge.engine.plan.selection_edges import (
     EXCERPT,
     MISSES,
     RESTORED,
+    CallEdge,
     CallEdges,
-    ShownEvent,
 )
 from contextrender_bridge.engine.text.transcript import Json
 
@@ -55,7 +55,7 @@ class ExportedCall:
     repeated: bool
     record: CallRecord
     edges: CallEdges | None
-    miss_edges: tuple[ShownEvent, ...]
+    miss_edges: tuple[CallEdge, ...]
 
     def to_json(self) -> Json:
         """Return the call in the format of exports, without the fields that are not set.
@@ -187,7 +187,7 @@ def _edges(call: Mapping[str, Any]) -> CallEdges:
     return CallEdges.of(call, edges)
 
 
-def _edge(kind: str, event: int, fields: Mapping[str, Any] | None = None) -> ShownEvent:
+def _edge(kind: str, event: int, fields: Mapping[str, Any] | None = None) -> CallEdge:
     """Return the edge from a call to an event that it shows, drops or restores.
 
     `fields` must be exactly the fields of this kind of edge, as `edges_of` writes them
@@ -202,7 +202,7 @@ def _edge(kind: str, event: int, fields: Mapping[str, Any] | None = None) -> Sho
         names -= NEXT_FIELDS
     if kind in (COMPLETE, DROPPED):  # they have no other fields
         _check(not names)
-        return ShownEvent(kind, event, values)
+        return CallEdge(kind, event, values)
     # An excerpt or a restored part: both have a text and its number of tokens.
     _check(_are_pieces(values["pieces"]) and _are_counts([values["tokens"]]))
     if kind == EXCERPT:
@@ -212,7 +212,7 @@ def _edge(kind: str, event: int, fields: Mapping[str, Any] | None = None) -> Sho
         # A restored part is shown after another result, the host. `place` is its index there.
         _check(kind == RESTORED and names == {"pieces", "tokens", "host_event", "place"})
         _check(_are_counts([values["host_event"], values["place"]]))
-    return ShownEvent(kind, event, values)
+    return CallEdge(kind, event, values)
 
 
 def _are_pieces(pieces: Any) -> bool:
@@ -234,7 +234,7 @@ def _are_pieces(pieces: Any) -> bool:
     return True
 
 
-def _miss_edge(event: int, fields: Mapping[str, Any]) -> ShownEvent:
+def _miss_edge(event: int, fields: Mapping[str, Any]) -> CallEdge:
     """Return an edge to a result that the answer used and the prompt did not show complete.
 
     `event` is the result's event number. Raise ValueError or KeyError for a wrong format.
@@ -243,10 +243,10 @@ def _miss_edge(event: int, fields: Mapping[str, Any]) -> ShownEvent:
     values, flags = fields["values"], (fields["repeated"], fields["names_only"])
     _check(isinstance(values, list) and all(isinstance(value, str) for value in values))
     _check(all(type(flag) is bool for flag in flags))
-    return ShownEvent(MISSES, event, dict(fields))
+    return CallEdge(MISSES, event, dict(fields))
 
 
-def _leads_to(edge: ShownEvent, kinds: str) -> bool:
+def _leads_to(edge: CallEdge, kinds: str) -> bool:
     """Return whether an edge leads to one of the events whose `kinds` are given, one letter each.
 
     The edge of a restored part and of a miss must lead to a result. The host of a restored part
@@ -258,7 +258,7 @@ def _leads_to(edge: ShownEvent, kinds: str) -> bool:
     return all(event < len(kinds) and kinds[event] == RESULT_KIND for event in result_events)
 
 
-def _is_readable(read: Callable[..., ShownEvent], *values: Any) -> bool:
+def _is_readable(read: Callable[..., CallEdge], *values: Any) -> bool:
     """Return whether `read` accepts the values of an edge."""
     try:
         read(*values)

@@ -23,9 +23,9 @@ from contextrender_bridge.engine.plan.selection_edges import (
     DROPPED,
     EXCERPT,
     RESTORED,
+    CallEdge,
     CallEdges,
     EventText,
-    ShownEvent,
     text_of,
 )
 
@@ -42,19 +42,19 @@ class EdgeTrail:
     result, its host. `restored` maps a host's event to the edges to the results shown after it.
     """
 
-    by_event: dict[int, ShownEvent] = field(default_factory=dict)
-    restored: dict[int, list[ShownEvent]] = field(default_factory=dict)
+    by_event: dict[int, CallEdge] = field(default_factory=dict)
+    restored: dict[int, list[CallEdge]] = field(default_factory=dict)
     by_kind: dict[str, set[int]] = field(
         default_factory=lambda: {COMPLETE: set(), EXCERPT: set(), DROPPED: set()}
     )
 
-    def follow(self, edges: Iterable[ShownEvent]) -> None:
+    def follow(self, edges: Iterable[CallEdge]) -> None:
         """Apply the edges of the next call.
 
         An edge to an event replaces the last edge to it. If the event is a host, the edge also
         removes the restored text after it, unless the same call has edges that restore text there.
         """
-        restored: dict[int, list[ShownEvent]] = {}
+        restored: dict[int, list[CallEdge]] = {}
         for edge in edges:
             if edge.kind == RESTORED:
                 restored.setdefault(int(edge.fields["host_event"]), []).append(edge)
@@ -81,7 +81,7 @@ class EdgeTrail:
         restored = {edge.event for edges in self.restored.values() for edge in edges}
         return self.by_kind[EXCERPT] | (restored - self.complete)
 
-    def edges(self) -> list[ShownEvent]:
+    def edges(self) -> list[CallEdge]:
         """Return the edges that a call needs to store the whole state, not only its changes."""
         restored = (edge for edges in self.restored.values() for edge in edges)
         return [*self.by_event.values(), *restored]
@@ -126,7 +126,7 @@ class EdgeTrail:
 
     def _edges_by_number(
         self, history: History, result_numbers: Mapping[int, int]
-    ) -> tuple[dict[int, ShownEvent], dict[int, ShownEvent], dict[int, ShownEvent]]:
+    ) -> tuple[dict[int, CallEdge], dict[int, CallEdge], dict[int, CallEdge]]:
         """Return the edges of `by_event` in three mappings, each in the order of events.
 
         - The first maps the number of a result to the edge to this result.
@@ -138,9 +138,9 @@ class EdgeTrail:
         call_events = history.results.call_event
         result_of_call = {event: r for r, event in enumerate(call_events) if event != NO_CALL}
         first_events = history.first_events
-        result_edges: dict[int, ShownEvent] = {}
-        call_edges: dict[int, ShownEvent] = {}
-        text_edges: dict[int, ShownEvent] = {}
+        result_edges: dict[int, CallEdge] = {}
+        call_edges: dict[int, CallEdge] = {}
+        text_edges: dict[int, CallEdge] = {}
         # The events are numbered through the history, so their order is the order of messages.
         for event, edge in sorted(self.by_event.items()):
             message = bisect_right(first_events, event) - 1
@@ -153,12 +153,12 @@ class EdgeTrail:
         return result_edges, call_edges, text_edges
 
 
-def _keys_of(kind: str, edges: Mapping[int, ShownEvent]) -> tuple[int, ...]:
+def _keys_of(kind: str, edges: Mapping[int, CallEdge]) -> tuple[int, ...]:
     """Return the keys of the edges of this kind."""
     return tuple(key for key, edge in edges.items() if edge.kind == kind)
 
 
-def _substitutes(edges: Mapping[int, ShownEvent], event_text: EventText) -> dict[int, Substitute]:
+def _substitutes(edges: Mapping[int, CallEdge], event_text: EventText) -> dict[int, Substitute]:
     """Return the substitutes that edges of the kind `EXCERPT` store, by the same keys."""
     substitutes: dict[int, Substitute] = {}
     for key in _keys_of(EXCERPT, edges):
@@ -169,7 +169,7 @@ def _substitutes(edges: Mapping[int, ShownEvent], event_text: EventText) -> dict
 
 
 def _next_excerpts(
-    result_edges: Mapping[int, ShownEvent], event_text: EventText
+    result_edges: Mapping[int, CallEdge], event_text: EventText
 ) -> dict[int, Substitute]:
     """Return the shorter excerpts that the next call shows of results, by the result's number."""
     excerpts: dict[int, Substitute] = {}
@@ -181,7 +181,7 @@ def _next_excerpts(
 
 
 def _restored_text(
-    edges: Iterable[ShownEvent], result_numbers: Mapping[int, int], event_text: EventText
+    edges: Iterable[CallEdge], result_numbers: Mapping[int, int], event_text: EventText
 ) -> RestoredText:
     """Return the parts of results that are shown again after another result, in their order."""
     parts: list[RestoredPart] = []

@@ -24,7 +24,7 @@ EventText = Callable[[int], str]
 """Reads the original text of an event, by its number."""
 
 
-class ShownEvent(NamedTuple):
+class CallEdge(NamedTuple):
     """One edge of a call: the name of its type, the event that it leads to, and its fields."""
 
     kind: str
@@ -32,7 +32,7 @@ class ShownEvent(NamedTuple):
     fields: Mapping[str, Any] = {}
 
 
-def edges_of(changes: Changes, history: History, event_text: EventText) -> list[ShownEvent]:
+def edges_of(changes: Changes, history: History, event_text: EventText) -> list[CallEdge]:
     """Return the edges that store a call's changes since the call before."""
     # If the next call will show another excerpt of an event, the event's edge stores both.
     next_fields: dict[int, dict[str, Any]] = {}
@@ -41,16 +41,15 @@ def edges_of(changes: Changes, history: History, event_text: EventText) -> list[
         next_fields[event] = {"next_pieces": pieces, "next_tokens": excerpt.tokens}
     # Complete events need only these fields, and dropped events need none.
     edges = [
-        ShownEvent(COMPLETE, event, next_fields.get(event, {}))
-        for event in sorted(changes.complete)
+        CallEdge(COMPLETE, event, next_fields.get(event, {})) for event in sorted(changes.complete)
     ]
-    edges += [ShownEvent(DROPPED, event) for event in sorted(changes.dropped)]
+    edges += [CallEdge(DROPPED, event) for event in sorted(changes.dropped)]
 
     # Excerpts store their text as pieces.
     for event, excerpt in changes.excerpts.items():
         pieces = pieces_of(excerpt.text, event_text(event), excerpt.ranges)
         fields = {"pieces": pieces, "tokens": excerpt.tokens, "kind": excerpt.kind}
-        edges.append(ShownEvent(EXCERPT, event, {**fields, **next_fields.get(event, {})}))
+        edges.append(CallEdge(EXCERPT, event, {**fields, **next_fields.get(event, {})}))
 
     # A restored part has an edge to its own result. The edge stores the event of the host, after
     # which the part is shown, and the index of the part among all parts after this host.
@@ -59,7 +58,7 @@ def edges_of(changes: Changes, history: History, event_text: EventText) -> list[
             event = history.results.event[part.result]
             pieces = pieces_of(part.text, event_text(event), part.ranges)
             fields = {"pieces": pieces, "tokens": part.tokens, "host_event": host, "place": index}
-            edges.append(ShownEvent(RESTORED, event, fields))
+            edges.append(CallEdge(RESTORED, event, fields))
     return edges
 
 
@@ -129,7 +128,7 @@ class CallEdges:
     prompt. The other fields are fields of `Selection`. `step_budget` is the selection's `budget`.
     """
 
-    edges: tuple[ShownEvent, ...] = ()
+    edges: tuple[CallEdge, ...] = ()
     is_relative: bool = False
     is_over: bool = False
     rebuilt: int = 0
@@ -137,7 +136,7 @@ class CallEdges:
     step_budget: float = 0.0
 
     @classmethod
-    def of(cls, fields: Mapping[str, Any], edges: Iterable[ShownEvent]) -> Self:
+    def of(cls, fields: Mapping[str, Any], edges: Iterable[CallEdge]) -> Self:
         """Read the selection from the fields of a call's node, and from the call's edges.
 
         Use the default of a field that is missing.
@@ -184,6 +183,6 @@ class CallEdges:
         }
 
 
-def _event_and_kind(edge: ShownEvent) -> tuple[int, str]:
+def _event_and_kind(edge: CallEdge) -> tuple[int, str]:
     """Return the key by which a call's edges are sorted: the event's number, then the kind."""
     return edge.event, edge.kind

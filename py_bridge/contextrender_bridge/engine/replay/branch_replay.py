@@ -37,7 +37,7 @@ from contextrender_bridge.engine.models.embeddings import Embedder, RememberingE
 from contextrender_bridge.engine.plan.ranking import Relevance
 from contextrender_bridge.engine.plan.selection import Selection
 from contextrender_bridge.engine.plan.selection_chain import SelectionChain
-from contextrender_bridge.engine.plan.selection_edges import CallEdges, ShownEvent
+from contextrender_bridge.engine.plan.selection_edges import CallEdge, CallEdges
 from contextrender_bridge.engine.policies import policy_named
 from contextrender_bridge.engine.replay import let_requests_run
 from contextrender_bridge.engine.replay.recall_measures import RecallTrace
@@ -213,7 +213,7 @@ class BranchReplay:
         records: Mapping[UUID, CallRecord],
         edges: Mapping[UUID, CallEdges],
         before: Mapping[UUID, UUID],
-        miss_edges: Mapping[UUID, Sequence[ShownEvent]],
+        miss_edges: Mapping[UUID, Sequence[CallEdge]],
     ) -> None:
         """Add recorded calls, or replace them. The keys of all mappings are ids of calls.
 
