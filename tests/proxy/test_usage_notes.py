@@ -6,6 +6,7 @@ import json
 import uuid
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -18,7 +19,7 @@ from contextrender_bridge.cli.inspect.show_call import provider_line
 from contextrender_bridge.engine.call.provider_usage import ProviderUsage
 from contextrender_bridge.proxy.reply_start import failure_code
 from contextrender_bridge.proxy.upstream import UsageCapture
-from contextrender_bridge.proxy.usage_reporting import client_of
+from contextrender_bridge.proxy.usage_reporting import UsageNotes, client_of
 
 from tests.proxy.agents import AGENTS, EACH_WAY, Agent, TextAgent
 from tests.proxy.conftest import Setup
@@ -211,6 +212,43 @@ def test_observed_call_is_recorded_as_full(setup: Setup) -> None:
     agent.headers["x-contextrender-mode"] = "observe"
     agent.run(4)
     assert {turn["delivery"] for turn in recorded_calls(setup, session)} == {"full"}
+
+
+def test_usage_is_reported_after_its_call_is_recorded() -> None:
+    """The recording may take an hour. By the clock of the event loop, which the test sets."""
+    sent: list[Json] = []
+
+    async def call(name: str, fields: Json, token: str | None) -> None:
+        sent.append(fields["usage"])
+
+    async def report_usage() -> None:
+        loop, is_recorded = asyncio.get_running_loop(), asyncio.Event()
+        recording = asyncio.ensure_future(is_recorded.wait())
+        fit = SimpleNamespace(failure=None, reply=None, body={})
+        conversation, controls = SimpleNamespace(branch=0), SimpleNamespace(token=None)
+        ended: Any = SimpleNamespace(
+            session="s",
+            messages=3,
+            model="m",
+            later_render=recording,
+            fit=fit,
+            conversation=conversation,
+            controls=controls,
+        )
+        client: Any = SimpleNamespace(call=call)
+        UsageNotes(client).add(ended, None, "rendered")
+        clock = loop.time
+        for hours in (1, 2):
+            loop.time = lambda hours=hours: clock() + 3600 * hours  # type: ignore[method-assign,misc]
+            for _ in range(9):
+                await asyncio.sleep(0)
+        assert not sent
+        is_recorded.set()
+        while not sent:
+            await asyncio.sleep(0)
+
+    asyncio.run(report_usage())
+    assert [usage["messages"] for usage in sent] == [3]
 
 
 @pytest.mark.slow

@@ -1,8 +1,10 @@
 """Limits for each user."""
 
 import random
+import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -85,6 +87,32 @@ def test_sessions_bytes_and_calls_of_a_user_are_limited(
         while proxied.status_code != 429:
             proxied = client.post("/v1/chat/completions", json=call, headers=headers)
         assert "retry-after" in proxied.headers
+
+
+@pytest.mark.slow
+def test_session_recorded_again_is_not_refused(tmp_path: Path) -> None:
+    """The damaged session counts, too, so that the user can create no other one."""
+    data = tmp_path / "data"
+    limit = {"CONTEXTRENDER_USER_MAX_SESSIONS": "2"}
+    messages = [{"role": "user", "content": "hello"}]
+
+    def sync(client: httpx.Client, session: str) -> int:
+        fields = {"session": session, "messages": messages}
+        return client.post("/walker/sync", json=fields).status_code
+
+    with running_server(data, **limit) as server, server.client() as client:
+        assert [sync(client, name) for name in "abc"] == [200, 200, 429]
+    with closing(sqlite3.connect(data / "store.db", autocommit=True)) as store:
+        kind = "SELECT number FROM kinds WHERE name = 'Branch'"
+        store.execute(f"UPDATE nodes SET data = x'00' WHERE kind = ({kind})")
+    with running_server(data, **limit) as server, server.client() as client:
+        assert [sync(client, name) for name in "abc"] == [200, 200, 429]
+        reports = client.post("/walker/list_sessions", json={}).json()["reports"]
+        names = [one["session"] for one in reports[0]["sessions"]]
+        assert len(names) == 4
+        for name, expected in zip(sorted(names, reverse=True), (429, 429, 200, 200), strict=True):
+            client.post("/walker/delete_session", json={"session": name})
+            assert sync(client, "c") == expected
 
 
 def test_session_creation_does_not_wait_for_other_users(
