@@ -178,7 +178,9 @@ def corrupted_names(api: Api) -> list[str]:
     """Return the sessions that were set aside; assert that the list marks each as damaged."""
     listed = api("list_sessions")["sessions"]
     assert all(bool(one["damage"]) == (one["session"] != "s") for one in listed)
-    return [one["session"] for one in listed if one["session"] != "s"]
+    names = [one["session"] for one in listed if one["session"] != "s"]
+    assert all(name.startswith("s (corrupted 20") for name in names)
+    return names
 
 
 @pytest.mark.slow

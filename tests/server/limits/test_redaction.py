@@ -353,3 +353,17 @@ def test_names_of_sessions_models_and_clients_stay() -> None:
     names = {"session": "s-1", "model": "m-1", "client": "c-1"}
     fields = {**names, "messages": [], "data": {**names, "calls": [names], "branches": []}}
     assert Redaction({"all": "[a-z]-1"}).redact(fields) == fields
+
+
+@pytest.mark.slow
+def test_rows_stored_before_redaction_was_set_stay(tmp_path: Path) -> None:
+    messages = [{"role": "user", "content": f"Use {KEY}."}]
+    with running_server(tmp_path / "data") as server, server.api() as api:
+        api("sync", session="before", messages=messages)
+    with (
+        running_server(tmp_path / "data", CONTEXTRENDER_REDACT="keys") as server,
+        server.api() as api,
+    ):
+        api("sync", session="after", messages=messages)
+        exports = [str(api("export_session", session=name)) for name in ("before", "after")]
+    assert [KEY in export for export in exports] == [True, False]
