@@ -20,6 +20,7 @@ from contextrender_bridge.audit.hermes import read_hermes
 from contextrender_bridge.audit.openclaw import read_openclaw
 from contextrender_bridge.audit.opencode import read_opencode
 from contextrender_bridge.audit.pi import read_pi
+from contextrender_bridge.audit.replay import replay, run_of
 from contextrender_bridge.audit.report import AuditReport, as_json, as_page, as_text
 from contextrender_bridge.audit.run_costs import cache_rewrites_of, costs_by_model
 from contextrender_bridge.base.errors import CommandError
@@ -75,8 +76,6 @@ def run(args: argparse.Namespace) -> int:
     With --runs, only write the runs to a file.
     """
     audit_input = _read_runs(args.files, args.agent)
-    from contextrender_bridge.audit.replay import replay, run_of
-
     runs = audit_input.runs
     if args.runs:
         # `run_of` returns None for a run with invalid messages, which cannot be replayed.
