@@ -9,7 +9,7 @@ import random
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -83,13 +83,35 @@ DAMAGE: dict[str, Change] = {
     "older pages": put_older_pages_back,
     "cut": cut,
 }
+KINDS = [*DAMAGE, "log"]
 
 
-def mix_times(data: Path, times: Path, chance: random.Random) -> None:
-    """Give a data folder the file and the log of two different times."""
-    file, log = chance.sample(["older", "newer"], 2)
-    shutil.copy(times / file / "store.db", data / "store.db")
-    shutil.copy(times / log / "store.db-wal", data / "store.db-wal")
+def damage(data: Path, times: Path, kind: str, chance: random.Random) -> None:
+    """Damage the file of a data folder in place. The folder `times` has older copies of it.
+
+    Of the kind "log", give the data folder the file and the log of two different times.
+    """
+    if kind == "log":
+        file_time, log_time = chance.sample(["older", "newer"], 2)
+        shutil.copy(times / file_time / "store.db", data)
+        shutil.copy(times / log_time / "store.db-wal", data)
+        return
+    file = bytearray((data / "store.db").read_bytes())
+    DAMAGE[kind](file, (times / "older.db").read_bytes(), chance)
+    with (data / "store.db").open("r+b") as stream:
+        stream.write(file)
+        stream.truncate()
+
+
+def copies(intact: Path, place: Path, kind: str) -> Iterator[tuple[Path, random.Random]]:
+    """Yield a copy of a data folder for each round, and the source of its damage."""
+    print(f"CHAOS_SEED={SEED}")
+    chance = random.Random(f"{SEED} {kind}")
+    for number in range(-(-ROUNDS // len(KINDS))):
+        data = place / str(number) / "data"
+        shutil.copytree(intact, data)
+        yield data, chance
+        shutil.rmtree(data.parent)
 
 
 @pytest.fixture(scope="module")
@@ -183,26 +205,16 @@ def check_answers(url: str, token: str) -> None:
             assert reply.status_code == 200 or " " in reply.json()["error"]["message"], reply.text
 
 
-@pytest.mark.parametrize("kind", [*DAMAGE, "log"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_no_command_ends_in_a_traceback_on_a_damaged_file(
     intact: Path, tmp_path: Path, kind: str
 ) -> None:
     """What `check` finds nothing in has lost nothing; a damaged file is not repaired or copied."""
-    print(f"CHAOS_SEED={SEED}")
-    chance = random.Random(f"{SEED} {kind}")
-    older = (intact.parent / "older.db").read_bytes()
-    for number in range(-(-ROUNDS // (len(DAMAGE) + 1))):
-        folder = tmp_path / str(number)
-        data = folder / "data"
-        shutil.copytree(intact, data)
-        ways = [BRANCHES]
-        if kind == "log":
-            mix_times(data, intact.parent, chance)
-            ways.append(OLDER_BRANCHES)  # An old file with its own log is a store of that time.
-        else:
-            file = bytearray((data / "store.db").read_bytes())
-            DAMAGE[kind](file, older, chance)
-            (data / "store.db").write_bytes(file)
+    # An old file with its own log is a store of that time.
+    ways = [BRANCHES, OLDER_BRANCHES] if kind == "log" else [BRANCHES]
+    for data, chance in copies(intact, tmp_path, kind):
+        damage(data, intact.parent, kind, chance)
+        folder = data.parent
         checked = ran("check", "--data", data)
         statuses = {
             ran("backup", folder / "backup", "--data", data).returncode,
@@ -210,11 +222,10 @@ def test_no_command_ends_in_a_traceback_on_a_damaged_file(
         }
         assert statuses == {int("damaged file" in checked.stdout or not checked.stdout)}
         is_whole = read_by_commands(data, folder, ways)
-        assert is_whole or checked.returncode == 1, (number, checked)
+        assert is_whole or checked.returncode == 1, (folder, checked)
         repaired = ran("check", "--repair", "--data", data)
         assert "damaged file" not in repaired.stdout or "(repaired)" not in repaired.stdout
         ran("check", "--data", data)
-        shutil.rmtree(folder)
 
 
 @pytest.mark.slow
@@ -222,21 +233,12 @@ def test_no_command_ends_in_a_traceback_on_a_damaged_file(
 def test_running_server_answers_when_its_file_is_damaged(
     intact: Path, tmp_path: Path, kind: str
 ) -> None:
-    print(f"CHAOS_SEED={SEED}")
-    chance = random.Random(f"{SEED} running {kind}")
-    older = (intact.parent / "older.db").read_bytes()
-    for number in range(-(-ROUNDS // len(DAMAGE))):
-        data = tmp_path / str(number) / "data"
-        shutil.copytree(intact, data)
+    for data, chance in copies(intact, tmp_path, kind):
         app = build_app(data)
         token = app.state.service.accounts.local_token()
         with serving(app) as url:
             check_answers(url, token)
             with closing(sqlite3.connect(data / "store.db")) as connection:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            file = bytearray((data / "store.db").read_bytes())
-            DAMAGE[kind](file, older, chance)
-            with (data / "store.db").open("r+b") as stream:
-                stream.write(file)
-                stream.truncate()
+            damage(data, intact.parent, kind, chance)
             check_answers(url, token)
