@@ -123,7 +123,7 @@ def estimate_full_usage(
     if uses_cache and pause < LIFETIME:
         cache_read = min(previous.prompt, full_prompt)
     if not bills_writes:
-        # OpenAI: every token that the cache did not have is uncached.
+        # OpenAI: the cache reads only whole blocks, and every other token is uncached.
         cache_read -= cache_read % CACHE_BLOCK
         return replace(usage, uncached=full_prompt - cache_read, cache_read=cache_read), state
     # Anthropic: the tokens after the last cache breakpoint are uncached, as many as in the call

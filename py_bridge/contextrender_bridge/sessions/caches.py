@@ -31,7 +31,7 @@ WORKING_SET: Final[SessionCache] = SessionCache(0)
 REPLAYS: Final[ReplayCache] = ReplayCache(0)
 CACHES: Final[Mapping[str, Sequence[SizedCache]]] = {
     "sessions": [WORKING_SET],
-    "pasts": [REPLAYS],
+    "replays": [REPLAYS],
     "texts": TEXTS,
 }
 

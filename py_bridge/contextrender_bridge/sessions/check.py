@@ -50,6 +50,7 @@ def check_owner(store: Store, owner: UUID, read_problem: ReadProblem) -> Iterato
     existing = {owner, *type_names, *_text_ids(quarantine)}
     dangling, sessions = _dangling_edges_and_sessions(store, owner, existing)
     sessions |= {id for id, name in type_names.items() if name == "Session"}
+    # An edge whose row is damaged may have an invalid id at an end, which is no session.
     sessions = {id for id in sessions if not isinstance(id, InvalidId)}
     # Check each session, and collect the nodes that belong to sessions and deletions.
     deletions = {id for id, name in type_names.items() if name == "PendingDeletion"}
