@@ -13,10 +13,10 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def positive_count(text: str) -> int:
-    """Return a number of at least 1. Raise ArgumentTypeError or ValueError for anything else."""
-    number = int(text)
+    """Return a number of at least 1. Raise ArgumentTypeError for anything else."""
+    number = int(text) if text.isdecimal() else 0
     if number < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
+        raise argparse.ArgumentTypeError("must be a whole number, at least 1")
     return number
 
 

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from contextrender_bridge.cli import SUBCOMMANDS
+from contextrender_bridge.cli import SUBCOMMANDS, uninstall
 from contextrender_bridge.cli.inspect import common
 
 from tests.cli.test_doctor import machine
@@ -129,6 +129,7 @@ def test_invalid_address_is_quoted(address: str, monkeypatch: pytest.MonkeyPatch
         ("audit", "--limit", "-1"),
         ("open", "--limit", "0"),
         ("sessions", "--limit", "0"),
+        ("open", "--limit", "x"),
         ("search", "text", "--limit", "0"),
         ("serve", "--workers", "0"),
     ],
@@ -137,6 +138,7 @@ def test_invalid_option_ends_with_status_2(words: tuple[str, ...]) -> None:
     process = contextrender(*words)
     option = next(word for word in words if word.startswith("--"))
     assert process.returncode == 2 and option in process.stderr.splitlines()[-1]
+    assert "positive_count" not in process.stderr
 
 
 @pytest.mark.parametrize(
@@ -165,6 +167,9 @@ def test_uninstall_lists_and_removes_files(machine: Path, monkeypatch: pytest.Mo
     output = printed("uninstall", "--dry-run")
     assert f"{data}  data folder" in output and f"{machine / 'config.toml'}  settings" in output
     assert "uninstall contextrender" in output
+    with monkeypatch.context() as patch:
+        patch.setattr(uninstall, "is_in_cache", lambda: True)
+        assert "`uv cache clean`" in printed("uninstall", "--dry-run")
     assert "confirm with --yes" in printed("uninstall", status=1)
     assert (data / "sessions.db").exists()
     printed("uninstall", "--yes")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from contextrender_bridge.base.errors import CommandError, NoCredentials
+from contextrender_bridge.base.installing import is_in_cache
 from contextrender_bridge.base.paths import data_dir
 from contextrender_bridge.base.settings import config_file
 from contextrender_bridge.client.credentials import stored_credentials
@@ -104,6 +105,8 @@ def program_removal() -> str:
         return "uv tool uninstall contextrender"
     if "pipx" in place:
         return "pipx uninstall contextrender"
+    if is_in_cache():
+        return "nothing is installed, because uvx runs it from uv's cache (`uv cache clean`)"
     return f"{sys.executable} -m pip uninstall contextrender"
 
 
