@@ -44,6 +44,8 @@ export class SessionData {
   private stop = new AbortController();
   private byPosition = new Map<number, number>();
   private oldestFirst = false;
+  /** Whether a turn (by index) was loaded with everything, and not only with `newest_calls`. */
+  private isLoaded: boolean[] = [];
 
   /** `branch` is null for the one written last. With a `setting` all calls are recomputed under it. `onChange` is
    * called after every addition. */
@@ -125,8 +127,9 @@ export class SessionData {
   }
 
   private async catchUp(): Promise<void> {
+    if (!this.version && !this.setting) this.add(await request<TimelineView>("newest_calls", { ...this.branch, limit: FIRST_PAGE }, this.stop.signal), false);
     const newest = this.waiting ? this.last : this.last + 1;
-    await this.load(this.last ? newest : this.setting ? 1 : 1 - FIRST_PAGE, PAGE);
+    await this.load(this.loaded ? newest : this.setting ? 1 : 1 - FIRST_PAGE, PAGE);
     for (let gap = this.gap(); gap; gap = this.gap()) await this.load(...gap);
   }
 
@@ -134,28 +137,27 @@ export class SessionData {
     const page = await request<TimelineView>("timeline", { ...this.branch, ...this.setting, start, limit }, this.stop.signal);
     // Calls that were not recorded are recomputed in order, from the first one on.
     this.oldestFirst ||= page.turns.length < limit && page.turns.every((turn) => !turn.recorded);
-    this.add(page);
+    this.add(page, true);
   }
 
   /** Return the turns to load next: a start and a count. */
   private gap(): [number, number] | null {
     if (this.loaded >= this.last) return null;
-    const isLoaded = (turn: number) => this.turns[turn] !== undefined;
     let [start, end] = [0, this.last];
     if (this.oldestFirst) {
-      while (isLoaded(start)) start++;
+      while (this.isLoaded[start]) start++;
       return [start + 1, PAGE];
     }
-    while (isLoaded(end - 1)) end--;
+    while (this.isLoaded[end - 1]) end--;
     start = end;
-    while (start > 0 && !isLoaded(start - 1) && end - start < PAGE) start--;
+    while (start > 0 && !this.isLoaded[start - 1] && end - start < PAGE) start--;
     return [start + 1, end - start];
   }
 
-  private add(page: TimelineView): void {
+  private add(page: TimelineView, isExact: boolean): void {
     const isSettled = this.complete && page.turn_count === this.last && page.awaits_answer === this.waiting;
     const isSame = isSettled && page.turns.every((turn) => JSON.stringify(turn) === JSON.stringify(this.turns[turn.turn - 1]));
-    if (page.turn_count < this.last) Object.assign(this, { turns: [], usedAt: [], missedAt: [], loaded: 0 });
+    if (page.turn_count < this.last) Object.assign(this, { turns: [], usedAt: [], missedAt: [], isLoaded: [] });
     this.last = page.turn_count;
     this.waiting = page.awaits_answer;
     if (isSame) return;
@@ -176,11 +178,12 @@ export class SessionData {
       };
     });
     for (const turn of page.turns) {
-      if (!this.turns[turn.turn - 1]) this.loaded++;
+      this.isLoaded[turn.turn - 1] ||= isExact;
       this.turns[turn.turn - 1] = turn;
       for (const result of turn.uses) addTurn((this.usedAt[result] ??= []), turn.turn);
       for (const result of turn.misses) addTurn((this.missedAt[result] ??= []), turn.turn);
     }
+    this.loaded = this.isLoaded.filter(Boolean).length;
     this.complete = this.loaded >= this.last;
     this.announce();
   }

@@ -115,6 +115,7 @@ REFUSED: dict[str, list[Json]] = {
         {"parameters": {"weight_recency": -1}},
     ],
     "sync": [{"settings": pins} for pins in BAD_PINS],
+    "newest_calls": [{"limit": 0}, {"limit": 201}],
     "timeline": [{"start": -1001}, {"limit": 1001}],
     "total_savings": [{"prices": ["cheap"]}],
 }

@@ -14,7 +14,7 @@ RUN = agent_run(6, lines=5)
 NAME = "run 1/é"
 OPEN = {
     *("diagnose", "compare_policies", "explain", "inspect_session"),
-    *("misses", "read_message", "recall", "reuse_graph", "savings", "search"),
+    *("misses", "newest_calls", "read_message", "recall", "reuse_graph", "savings", "search"),
     *("get_call", "timeline", "tools", "trace_value"),
 }
 

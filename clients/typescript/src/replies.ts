@@ -511,6 +511,81 @@ export interface MissesView {
 }
 
 /**
+ * The tool results of a range of calls, from result number `offset` on. `names` has, for each result, the index in `tools` of its
+ * tool's name.
+ */
+export interface ResultColumns {
+  offset: number;
+  tools: string[];
+  names: number[];
+  positions: number[];
+  turns: number[];
+  tokens: number[];
+}
+
+/** The provider's usage of one call, in tokens. */
+export interface CallUsage {
+  uncached: number;
+  cache_read: number;
+  cache_write: number;
+  cache_write_1h: number;
+  output: number;
+}
+
+/**
+ * One model call. `results` counts the results before it.
+ *
+ * `tokens_before` and `tokens_after` count the history before and after rendering, `tokens_unbudgeted` the tokens that the budget
+ * does not include, and `text_tokens` the texts. `complete` and `substitutes` are runs of result numbers, as in `explain`. `uses`
+ * are the results that the answer used, and `misses` the results that it missed (docs/method.md, Misses). `old_versions` are the
+ * results of which the answer used lines that an earlier edit had replaced. If the call was not `recorded`, all of these are
+ * recomputed by today's rules. `delivery` is "rendered", "full" or "holdout". `budget` is the call's own budget, in tokens.
+ * `faulted` is true if an automatic budget grew because the answer before used a value that its prompt did not have.
+ * `first_byte_ms` and `reply_ms` are the milliseconds until the first and the last byte of the provider's reply, `status` is the
+ * reply's HTTP status, and `error` is the provider's code of a failure. They are 0 and empty if unknown.
+ */
+export interface TurnView {
+  turn: number;
+  results: number;
+  tokens_before: number;
+  tokens_after: number;
+  tokens_unbudgeted: number;
+  text_tokens: number;
+  complete: number[];
+  substitutes: number[];
+  uses: number[];
+  misses: number[];
+  old_versions: number[];
+  recorded: boolean;
+  delivery: string;
+  model: string;
+  usage: CallUsage | null;
+  budget: number;
+  faulted: boolean;
+  first_byte_ms: number;
+  reply_ms: number;
+  status: number;
+  error: string;
+}
+
+/**
+ * A range of a branch's calls. `next` is the turn at which the next page starts, None at the end. `awaits_answer` is true if the
+ * newest call has no answer yet.
+ */
+export interface TimelineView {
+  session: string;
+  branch: number;
+  turn_count: number;
+  awaits_answer: boolean;
+  budget: number | string;
+  policy: string;
+  policies: string[];
+  results: ResultColumns;
+  turns: TurnView[];
+  next: number | null;
+}
+
+/**
  * A session of an uploaded file. `data` is for `import_session`. `hidden_summaries` counts the compactions whose summary is not in
  * the file as text; `compactions` does not include them.
  */
@@ -695,19 +770,6 @@ export interface RenderView {
   plan: PlannedMessage[] | null;
 }
 
-/**
- * The tool results of a range of calls, from result number `offset` on. `names` has, for each result, the index in `tools` of its
- * tool's name.
- */
-export interface ResultColumns {
-  offset: number;
-  tools: string[];
-  names: number[];
-  positions: number[];
-  turns: number[];
-  tokens: number[];
-}
-
 /** A user or system message that contains values which an operation used later. */
 export interface SourceView {
   position: number;
@@ -798,68 +860,6 @@ export interface SearchView {
   sessions: number;
   events: number;
   next: string | null;
-}
-
-/** The provider's usage of one call, in tokens. */
-export interface CallUsage {
-  uncached: number;
-  cache_read: number;
-  cache_write: number;
-  cache_write_1h: number;
-  output: number;
-}
-
-/**
- * One model call. `results` counts the results before it.
- *
- * `tokens_before` and `tokens_after` count the history before and after rendering, `tokens_unbudgeted` the tokens that the budget
- * does not include, and `text_tokens` the texts. `complete` and `substitutes` are runs of result numbers, as in `explain`. `uses`
- * are the results that the answer used, and `misses` the results that it missed (docs/method.md, Misses). `old_versions` are the
- * results of which the answer used lines that an earlier edit had replaced. If the call was not `recorded`, all of these are
- * recomputed by today's rules. `delivery` is "rendered", "full" or "holdout". `budget` is the call's own budget, in tokens.
- * `faulted` is true if an automatic budget grew because the answer before used a value that its prompt did not have.
- * `first_byte_ms` and `reply_ms` are the milliseconds until the first and the last byte of the provider's reply, `status` is the
- * reply's HTTP status, and `error` is the provider's code of a failure. They are 0 and empty if unknown.
- */
-export interface TurnView {
-  turn: number;
-  results: number;
-  tokens_before: number;
-  tokens_after: number;
-  tokens_unbudgeted: number;
-  text_tokens: number;
-  complete: number[];
-  substitutes: number[];
-  uses: number[];
-  misses: number[];
-  old_versions: number[];
-  recorded: boolean;
-  delivery: string;
-  model: string;
-  usage: CallUsage | null;
-  budget: number;
-  faulted: boolean;
-  first_byte_ms: number;
-  reply_ms: number;
-  status: number;
-  error: string;
-}
-
-/**
- * A range of a branch's calls. `next` is the turn at which the next page starts, None at the end. `awaits_answer` is true if the
- * newest call has no answer yet.
- */
-export interface TimelineView {
-  session: string;
-  branch: number;
-  turn_count: number;
-  awaits_answer: boolean;
-  budget: number | string;
-  policy: string;
-  policies: string[];
-  results: ResultColumns;
-  turns: TurnView[];
-  next: number | null;
 }
 
 /**

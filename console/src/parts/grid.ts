@@ -196,7 +196,7 @@ export class Grid {
     ctx.textAlign = "left";
     const name = (row: number, y: number) => {
       const result = data.results[this.rows[row]];
-      if (!result) return;
+      if (!result || result.position < 0) return;
       ctx.fillStyle = cursor?.row === row ? look.text : look.muted;
       const number = `#${result.position}`;
       const after = Math.max(50, 14 + ctx.measureText(number).width);

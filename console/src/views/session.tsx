@@ -160,7 +160,7 @@ function Content({ isCorrupted, counted, own, tried, place }: ContentProps) {
   const data = tried ?? own;
   const props = { place, data };
   const outcome = SETTING_VIEWS.includes(place.view) && <Outcome place={place} own={own} tried={tried} />;
-  if (data.loaded === 0) {
+  if (!data.loaded && (place.view !== "timeline" || !data.turns.length)) {
     if (data.complete) return <Empty title="The model has not been called yet" />;
     return data.error ? outcome || null : <Loading what="Reading the prompt of each call…" />;
   }

@@ -145,9 +145,14 @@ def has_nodes_between(first: UUID, last: UUID) -> bool:
     return bool(CURRENT.get().store.ids_between(caller_root(), first, last, limit=1))
 
 
-def nodes_between(first: UUID, last: UUID) -> list[UUID]:
-    """Return the ids of the caller's stored nodes from `first` to `last`, in order."""
-    return CURRENT.get().store.ids_between(caller_root(), first, last)
+def nodes_between(first: UUID, last: UUID, kind: type | None = None) -> list[UUID]:
+    """Return the ids of the caller's stored nodes from `first` to `last`, in order.
+
+    Return only the nodes of the type `kind` if it is given.
+    """
+    memory = CURRENT.get()
+    number = None if kind is None else memory.number(kind)
+    return memory.store.ids_between(caller_root(), first, last, kind=number)
 
 
 def fetch_fields(ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:

@@ -97,25 +97,32 @@ def event_number(id: UUID) -> int:
     return int.from_bytes(id.bytes[-4:-1], "big")
 
 
+def owned_events(branches: Sequence[BranchInfo], branch: int) -> list[tuple[int, int, int]]:
+    """Return which branch stores which events of a branch's history, in the order of the events.
+
+    Each tuple has the number of a branch, the first event that it stores, and the event after its
+    last one.
+    """
+    # Begin with the branch itself, and continue with its parent, until a branch has none (ROOT).
+    newest_first: list[tuple[int, int, int]] = []
+    stop = branches[branch].events
+    while branch != ROOT:
+        info = branches[branch]
+        # A branch whose child forked at or before its first own event stores none of the events.
+        if not newest_first or info.fork_events < stop:
+            newest_first.append((branch, info.fork_events, stop))
+            stop = info.fork_events
+        branch = info.parent
+    return newest_first[::-1]
+
+
 def owners(branches: Sequence[BranchInfo], branch: int, numbers: Sequence[int]) -> list[int]:
     """Return, for each event number in a branch's history, the branch that stores its node.
 
     A branch stores the events from its fork on. The earlier events are stored by its parent, or by
     the parent's own parents.
     """
-    # Find the branches that store events of the history, and the first event that each one stores.
-    # Begin with the branch itself, and continue with its parent, until a branch has none (ROOT).
-    first_events: list[int] = []
-    owner_branches: list[int] = []
-    while branch != ROOT:
-        info = branches[branch]
-        # A branch whose child forked at or before its first own event stores none of the events.
-        if not first_events or info.fork_events < first_events[-1]:
-            first_events.append(info.fork_events)
-            owner_branches.append(branch)
-        branch = info.parent
-    first_events.reverse()
-    owner_branches.reverse()
+    owner_branches, first_events, _ = zip(*owned_events(branches, branch), strict=True)
     # Of the branches that begin at or before the event, the last one stores it.
     return [owner_branches[bisect_right(first_events, number) - 1] for number in numbers]
 

@@ -222,15 +222,23 @@ class Store(ABC):
         rows = self._rows_of_ids(query, [owner], "id", valid_ids)
         return [self._node_row(*values) for values in rows]
 
-    def ids_between(self, owner: UUID, first: UUID, last: UUID, limit: int = -1) -> list[UUID]:
+    def ids_between(
+        self, owner: UUID, first: UUID, last: UUID, limit: int = -1, kind: int | None = None
+    ) -> list[UUID]:
         """Return the ids of the owner's nodes from `first` to `last`, in order.
 
-        Return at most `limit` ids, or all of them if it is negative. Skip invalid ids.
+        Return only the nodes of one kind if `kind` is given. Return at most `limit` ids, or all of
+        them if it is negative. Skip invalid ids.
         """
-        query = "SELECT id FROM nodes WHERE owner = ? AND id >= ? AND id <= ? ORDER BY id"
+        query = "SELECT id FROM nodes WHERE owner = ? AND id >= ? AND id <= ?"
+        values: list[Any] = [owner, first, last]
+        if kind is not None:
+            query += " AND kind = ?"
+            values.append(kind)
+        query += " ORDER BY id"
         if limit >= 0:
             query += f" LIMIT {limit}"
-        ids = [self.uuid(id) for (id,) in self.read(query, (owner, first, last))]
+        ids = [self.uuid(id) for (id,) in self.read(query, values)]
         return [id for id in ids if not isinstance(id, InvalidId)]
 
     def revision_of(self, owner: UUID, id: UUID) -> tuple[int, float | None] | None:

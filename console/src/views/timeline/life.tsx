@@ -16,7 +16,7 @@ interface Props {
 
 export function Life({ data, cell, rows, rebuild }: Props) {
   const result = cell && data.results[rows[cell.row]];
-  if (!cell || !result) {
+  if (!cell || !result || result.position < 0) {
     return (
       <p class="card life hint">
         Point at a cell to see when its result was shown and used. Click to keep it; double-click or press Enter to open the call.
@@ -62,6 +62,7 @@ function stateWords(data: SessionData, cell: Cell, result: number): string {
 
 export const describeCell = (data: SessionData, cell: Cell, rows: number[]): string => {
   const result = data.results[rows[cell.row]];
+  if (result.position < 0) return "Not loaded yet";
   return `Turn ${cell.turn + 1}, result ${result.position} of ${data.tools[result.tool]}, ${stateWords(data, cell, result.number)}, ${number(result.tokens)} tokens`;
 };
 

@@ -4,7 +4,7 @@ import threading
 from collections import OrderedDict
 
 from contextrender_bridge.base.usage import NOTHING_USED, Usage
-from contextrender_bridge.engine.call.call_record import CallRecord, to_runs
+from contextrender_bridge.engine.call.call_record import CallRecord
 from contextrender_bridge.engine.call.display_history import has_recorded_reasons
 from contextrender_bridge.engine.call.settings import RenderSettings, SettingsByTurn
 from contextrender_bridge.engine.models.embeddings import Embedder
@@ -16,6 +16,7 @@ from contextrender_bridge.engine.replay.replayed_calls import (
     CALL_BYTES,
     ReplayedCall,
     Replays,
+    call_of_record,
     replayed_call,
 )
 from contextrender_bridge.engine.text.tokens import TokenCounter
@@ -126,22 +127,15 @@ def recorded_call(branch: BranchReplay, turn: int, record: CallRecord) -> Replay
     output = branch.output_of(turn)
     # With full history, all messages of the call before would be read from the cache.
     previous_full = branch.total_before(turn - 1)
-    return ReplayedCall(
+    return call_of_record(
+        record,
         turn=turn,
         messages=messages,
-        results=record.result_count,
-        tokens_before=record.tokens_before,
-        tokens_after=record.tokens_after,
-        unbudgeted_tokens=record.unbudgeted_tokens,
-        text_tokens=record.text_tokens,
-        complete=to_runs(complete),
-        partial=to_runs(partial),
+        complete=complete,
+        partial=partial,
         missing_results=branch.missing_results.get(messages, ()),
         usage=Usage.of_prompt(record.prompt, record.shared_tokens, output, record.embedded_tokens),
         full_usage=Usage.of_prompt(record.full, previous_full, output),
-        budget=record.budget,
-        follows_miss=record.follows_miss,
-        model=record.model,
         uses=len(branch.used_at(turn)),
     )
 

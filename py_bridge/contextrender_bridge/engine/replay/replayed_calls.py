@@ -5,12 +5,12 @@ Long because a call has many figures, which are all computed from one rendering.
 
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from contextrender_bridge.base.usage import Usage
-from contextrender_bridge.engine.call.call_record import to_runs
+from contextrender_bridge.engine.call.call_record import CallRecord, to_runs
 from contextrender_bridge.engine.call.missing_results import MissingResult
 from contextrender_bridge.engine.call.render_call import RenderedCall
 from contextrender_bridge.engine.call.settings import SettingsByTurn
@@ -263,6 +263,42 @@ def replayed_call(
         follows_miss=selection.follows_miss,
         model=record.model if record else "",
         uses=len(branch.used_at(turn)),
+    )
+
+
+def call_of_record(
+    record: CallRecord,
+    *,
+    turn: int,
+    messages: int,
+    complete: Iterable[int],
+    partial: Iterable[int],
+    missing_results: tuple[MissingResult, ...],
+    usage: Usage,
+    full_usage: Usage,
+    uses: int,
+) -> ReplayedCall:
+    """Return a call as it was recorded. See `ReplayedCall` for the other arguments.
+
+    `complete` and `partial` have the numbers of the results that the prompt showed.
+    """
+    return ReplayedCall(
+        turn=turn,
+        messages=messages,
+        results=record.result_count,
+        tokens_before=record.tokens_before,
+        tokens_after=record.tokens_after,
+        unbudgeted_tokens=record.unbudgeted_tokens,
+        text_tokens=record.text_tokens,
+        complete=to_runs(complete),
+        partial=to_runs(partial),
+        missing_results=missing_results,
+        usage=usage,
+        full_usage=full_usage,
+        budget=record.budget,
+        follows_miss=record.follows_miss,
+        model=record.model,
+        uses=uses,
     )
 
 
