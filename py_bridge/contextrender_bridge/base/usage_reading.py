@@ -169,7 +169,7 @@ def _complete_output(
 ) -> int:
     """Return the tokens of the output, including reasoning that the count `output` leaves out.
 
-    The record's `total` shows whether it leaves out reasoning.
+    `total` is the record's count of all tokens, which shows whether reasoning was left out.
     """
     reasoning = _first_count(_inner(fields, _REASONING), ("reasoningtokens",)) or 0
     if total == prompt + output + reasoning:  # xAI counts reasoning apart from the completion.

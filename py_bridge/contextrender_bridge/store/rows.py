@@ -200,5 +200,5 @@ def parse(row: bytes) -> tuple[Fields, Fields]:
     except (AttributeError, TypeError):
         raise ValueError("the row is damaged: its metadata cannot be read") from None
     if position != len(row):
-        raise ValueError("the row is damaged: its length is another")
+        raise ValueError("the row is damaged: its length is wrong")
     return fields, metadata

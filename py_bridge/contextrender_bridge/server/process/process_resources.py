@@ -55,8 +55,8 @@ class MemoryTrimmer:
     def trim(self) -> None:
         """Drop large idle sessions, and give free memory back to the system if it is worth it.
 
-        It is if the process has grown, if a session was dropped, and once more TRIM_CHECKS after
-        the growth. The server calls this every CHECK_SECONDS.
+        That is the case if the process has grown, if a session was dropped, and once more some
+        checks after the growth (TRIM_CHECKS). The server calls this every CHECK_SECONDS.
         """
         has_grown = resident_bytes() >= self._least_bytes + MIN_GROWTH_BYTES
         has_dropped = WORKING_SET.drop_idle(LARGE_SESSION_BYTES, IDLE_SECONDS)
