@@ -168,6 +168,12 @@ def test_uninstall_lists_and_removes_files(machine: Path, monkeypatch: pytest.Mo
     assert f"{data}  data folder" in output and f"{machine / 'config.toml'}  settings" in output
     assert "uninstall contextrender" in output
     with monkeypatch.context() as patch:
+        patch.setattr(uninstall, "_service_url", lambda: "http://127.0.0.1:1")
+        assert "stops about 10 minutes after its last use" in printed("uninstall", status=1)
+    with monkeypatch.context() as patch:
+        (machine / "jac").mkdir()
+        patch.setenv("XDG_CACHE_HOME", str(machine))
+        assert f"{machine / 'jac'}  Jac's cache" in printed("uninstall", "--dry-run")
         patch.setattr(uninstall, "is_in_cache", lambda: True)
         assert "`uv cache clean`" in printed("uninstall", "--dry-run")
     assert "confirm with --yes" in printed("uninstall", status=1)

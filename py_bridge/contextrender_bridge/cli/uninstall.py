@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 from contextrender_bridge.base.errors import CommandError, NoCredentials
 from contextrender_bridge.base.installing import is_in_cache
 from contextrender_bridge.base.paths import data_dir
-from contextrender_bridge.base.settings import config_file
+from contextrender_bridge.base.settings import config_file, current_settings
 from contextrender_bridge.client.credentials import stored_credentials
 from contextrender_bridge.local_service import is_service_running
 from contextrender_bridge.plugins.hosts import HOSTS
@@ -57,6 +58,8 @@ def run(args: argparse.Namespace) -> int:
         for path in description_by_path:
             _remove(path)
             print(f"removed {path}")
+    if (cache := jac_cache()).is_dir():
+        print(f"{cache}  Jac's cache of compiled code, which all Jac programs use; not removed")
     print(f"The program itself: {program_removal()}")
     return 0
 
@@ -67,7 +70,11 @@ def _is_confirmed(*, has_option: bool) -> bool:
     Raise CommandError if the service runs, or if there is no terminal to ask at.
     """
     if (url := _service_url()) is not None:
-        raise CommandError(f"the service at {url} is running. Stop it first.")
+        minutes = round(current_settings().idle_timeout / 60)
+        raise CommandError(
+            f"the service at {url} is running. If `wrap` or a plugin started it, it stops about "
+            f"{minutes} minutes after its last use. Otherwise stop `contextrender serve`."
+        )
     if has_option:
         return True
     if not sys.stdin.isatty():
@@ -96,6 +103,11 @@ def remaining_files() -> Iterator[tuple[Path, str]]:
         yield data, f"data folder: sessions, tokens, logs ({size:.1f} MB)"
     if config.is_file():
         yield config, "settings"
+
+
+def jac_cache() -> Path:
+    """Return the folder in which Jac keeps compiled code."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jac"
 
 
 def program_removal() -> str:
