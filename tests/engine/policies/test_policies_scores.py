@@ -81,12 +81,13 @@ def result_scores(messages: list[Json]) -> list[float]:
         if position in answers:
             asking, place = answers[position]
             cost += COUNTER.call(messages[asking]["tool_calls"][place])
+        age = since * (1 + since / 200)
         scores.append(
             (1 + introduced[result]) ** 0.4
             * (1 + len(use_turns[result])) ** 0.6
             * (1 + by_latest[result]) ** 0.2
             * (1 + by_task[result]) ** 0.2
-            / (since * max(30, cost) ** 0.75)
+            / (age * max(30, cost) ** 0.75)
         )
     return scores
 
@@ -150,6 +151,19 @@ def test_text_above_half_the_budget_is_reduced_to_three_tenths(policy: str) -> N
     assert all(item.calls and item.text == "" for item in calls)
     roomy, _ = render(talk(8), 1_700, policy)
     assert roomy.selection.text.dropped == ()
+
+
+@pytest.mark.parametrize(("task_tokens", "text_limit"), [(10, 24_000), (30_000, 33_000)])
+def test_text_in_a_large_budget_leaves_room_for_results(task_tokens: int, text_limit: int) -> None:
+    messages: list[Json] = [{"role": "user", "content": "word " * task_tokens}]
+    for turn in range(50):
+        result = f"Item_{turn} " + "row " * 3_000
+        messages += step(f"c{turn}", "f", "{}", result, "word " * 1_000)
+    messages.append({"role": "user", "content": "go on"})
+    rendered, _ = render(messages, 160_000, "contextrender_excerpts")
+    assert task_tokens < rendered.text_tokens <= text_limit
+    text = rendered.selection.text
+    assert 0 not in {*text.cut, *text.dropped}
 
 
 @given(transcripts(), BUDGETS)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from contextrender_bridge.base.compaction_size import MIN_TOKENS
-from contextrender_bridge.engine.plan.call_text import CAP, TARGET
+from contextrender_bridge.engine.plan.call_text import CAP, MAX_TEXT_BUDGET, TARGET
 from contextrender_bridge.engine.text.tokens import TokenCounter
 
 WINDOW_SHARE: Final = 0.5
@@ -141,9 +141,11 @@ def choose_budget(
 def budget_beside_text(result_tokens: int, budgeted_text_tokens: int) -> int:
     """Return the budget with which the renderer has `result_tokens` left for results.
 
-    The messages have `budgeted_text_tokens`. If they exceed the share `CAP` of the budget, the
-    renderer cuts them to the share `TARGET` of the budget.
+    The messages have `budgeted_text_tokens`. If they exceed the share `CAP` of the text budget, the
+    renderer cuts them to the share `TARGET` of it.
     """
     budget = result_tokens + budgeted_text_tokens
-    is_cut = budgeted_text_tokens > CAP * budget
-    return int(result_tokens / (1 - TARGET)) if is_cut else budget
+    if budgeted_text_tokens <= CAP * min(budget, MAX_TEXT_BUDGET):
+        return budget
+    cut_text_tokens = TARGET * min(result_tokens / (1 - TARGET), MAX_TEXT_BUDGET)
+    return int(result_tokens + cut_text_tokens)

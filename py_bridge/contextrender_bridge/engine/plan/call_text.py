@@ -14,11 +14,13 @@ from contextrender_bridge.engine.plan.retained_text import excerpts_of
 from contextrender_bridge.engine.plan.selection import ALL_TEXT, Substitute, TextSelection
 
 CAP: Final = 0.5
-"""If the text exceeds this share of the budget, it is dropped and cut."""
+"""If the text exceeds this share of the text budget, it is dropped and cut."""
 TARGET: Final = 0.3
-"""The share of the budget to which it is dropped and cut."""
+"""The share of the text budget to which it is dropped and cut."""
 RETURN: Final = 0.2
-"""If the text is below this share of the budget, dropped text is selected again."""
+"""If the text is below this share of the text budget, dropped text is selected again."""
+MAX_TEXT_BUDGET: Final = 80_000
+"""The text budget is not larger, so that old text does not displace results in long sessions."""
 NEWEST_SHARE: Final = 0.25
 """The share of the budget that text must leave for the newest results."""
 NEWEST_USER: Final = 3
@@ -49,10 +51,10 @@ def are_changed(text: TextSelection, context: CallContext) -> NDArray[np.bool_]:
 def select_text(context: CallContext, before: TextSelection = ALL_TEXT) -> TextSelection:
     """Return the text selection `before` if its size is right, otherwise a new one.
 
-    The size is right if it is between the shares `RETURN` and `CAP` of the budget. A selection of
-    all text is never too small.
+    The size is right if it is between the shares `RETURN` and `CAP` of the text budget. A selection
+    of all text is never too small.
     """
-    total, budget = int(sizes_of(before, context).sum()), context.view.budget
+    total, budget = int(sizes_of(before, context).sum()), _text_budget(context)
     min_tokens = 0 if before == ALL_TEXT else RETURN * budget
     is_right_size = min_tokens <= total <= CAP * budget
     return before if is_right_size else _select_less_text(context)
@@ -67,13 +69,26 @@ def min_budget_for_users(context: CallContext) -> float:
     return float(np.minimum(user_tokens, MIN_TOKENS).sum()) / CAP
 
 
+def _text_budget(context: CallContext) -> float:
+    """Return the budget of which the text may use the shares `CAP` and `TARGET`.
+
+    It is the call's budget, but at most `MAX_TEXT_BUDGET`, or what the user's messages need.
+    """
+    budget = float(context.view.budget)
+    if budget <= MAX_TEXT_BUDGET:
+        return budget
+    complete_tokens = int(context.text_tokens[_messages_to_keep_complete(context)].sum())
+    user_needs = max(min_budget_for_users(context), complete_tokens / TARGET)
+    return min(budget, max(MAX_TEXT_BUDGET, user_needs))
+
+
 def _select_less_text(context: CallContext) -> TextSelection:
-    """Return a text selection whose size is about the share `TARGET` of the budget.
+    """Return a text selection whose size is about the share `TARGET` of the text budget.
 
     Drop texts of the assistant first. If that is not enough, cut texts of the user, and at last cut
     all texts.
     """
-    budget, sizes = context.view.budget, context.text_tokens.copy()
+    budget, sizes = _text_budget(context), context.text_tokens.copy()
     are_users = _are_cut_like_users(context)
     total = int(sizes.sum())
 
@@ -99,7 +114,7 @@ def _select_less_text(context: CallContext) -> TextSelection:
 def _cut_users(
     context: CallContext, sizes: Ints, are_users: NDArray[np.bool_]
 ) -> dict[int, Substitute]:
-    """Return excerpts of the user's messages, so that all text has at most `TARGET` of the budget.
+    """Return excerpts of the user's messages, so that text has at most `TARGET` of its budget.
 
     The first and the newest messages stay complete if they are small. Each of the others may have
     `MIN_TOKENS`, even if the text then exceeds `TARGET`. `sizes` has the tokens of each message's
@@ -113,7 +128,7 @@ def _cut_users(
         if position not in complete
     }
     other_tokens = int(sizes.sum()) - sum(sizes_to_cut.values())
-    limit = int(TARGET * view.budget) - other_tokens
+    limit = int(TARGET * _text_budget(context)) - other_tokens
     min_tokens = sum(min(size, MIN_TOKENS) for size in sizes_to_cut.values())
     return excerpts_of(sizes_to_cut, max(limit, min_tokens), view.text_of, view.counter)
 

@@ -11,11 +11,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from contextrender_bridge.engine.plan.call_context import CallContext, Ints
+from contextrender_bridge.engine.plan.call_context import CallContext
 from contextrender_bridge.engine.plan.ranking import Floats
 
 MIN_COST: Final = 30
 """The result score of a smaller result is computed as if it had this number of tokens."""
+
+LONG_AGE: Final = 200
+"""The turns after which a result's age counts twice, because sessions turn to other tasks."""
 
 LOG_ODDS: Final = -2.73
 """The logarithm of a factor. `worth_of` times this factor is the odds that a result is used."""
@@ -91,7 +94,7 @@ def scores_of(context: CallContext) -> Scores:
         (1 + tracking.owned_counts.values) ** 0.4
         * (1 + tracking.use_counts.values) ** 0.6
         * ((1 + bm25_answer) * (1 + bm25_task)) ** 0.2
-        / (turns_since_use(context) * np.maximum(context.costs, MIN_COST) ** 0.75)
+        / (age_of(context) * np.maximum(context.costs, MIN_COST) ** 0.75)
     )
     return Scores(context, result_scores, overlap_answer + overlap_user, overlap_task)
 
@@ -107,15 +110,17 @@ def worth_of(context: CallContext) -> Floats:
     worth: Floats = (
         (1 + tracking.owned_counts.values) ** 0.374
         * (1 + tracking.use_counts.values) ** 0.597
-        / turns_since_use(context) ** 0.94
+        / age_of(context) ** 0.94
     )
     return worth
 
 
-def turns_since_use(context: CallContext) -> Ints:
-    """Return the number of turns since each result was last used, at least 1.
+def age_of(context: CallContext) -> Floats:
+    """Return a number for each result that grows with the turns since it was last used.
 
-    If a result was never used, return the number of turns since the result's own turn.
+    For a few turns it is about their number, at least 1; after `LONG_AGE` turns it is twice as
+    much. If a result was never used, the turns since the result's own turn count.
     """
-    turns: Ints = np.maximum(context.turn - context.tracking.last_use_turns.values, 1)
-    return turns
+    turns = np.maximum(context.turn - context.tracking.last_use_turns.values, 1)
+    age: Floats = turns * (1 + turns / LONG_AGE)
+    return age
