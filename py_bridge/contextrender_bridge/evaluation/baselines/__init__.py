@@ -1,8 +1,18 @@
 """The baselines in which a history summary replaces the history's beginning (docs/policies.md).
 
-They are for replays alone: no server renders with them. When the summary and the messages after it
-together exceed the budget, the model writes a new summary of both. If a history exceeds half the
-model's window, the model summarises it in up to six pieces.
+They are for replays alone: no server renders with them. Each part of a prompt has a limit, in
+percent of the budget:
+
+- `compact`: a summary (50), the first user message (cut to 20), and all messages that the summary
+  does not cover
+- `acon`: a summary (40), the first user message (cut to 20), and the last turn or, if it exceeds
+  25, a summary of it
+- `recency_summary`: a summary (20), user and assistant texts (40), and as many of the newest
+  results as fit the rest
+
+When the summary and the messages after it together exceed the budget, the model writes a new
+summary of both. If a history exceeds half the model's window, the model summarises it in up to six
+pieces.
 
 The prompt shows the summary as the text of the latest tool result that the summary covers. If the
 call of that result has more tokens than 10% of the budget, the prompt uses an earlier result or, if
