@@ -349,6 +349,21 @@ def test_fields_of_a_message_are_redacted_with_their_names() -> None:
     assert greedy == {"messages": [{"note": "a[redacted:rule]a"}]}
 
 
+@pytest.mark.parametrize("fields", ["name value", "Key Value", "value key", "VALUE name"])
+def test_value_is_searched_with_the_name_beside_it(fields: str) -> None:
+    names = ("DB_PASSWORD", "hunter2canary")
+    first, second = names if fields.lower().endswith("value") else reversed(names)
+    pair = dict(zip(fields.split(), (first, second), strict=True))
+    text = json.dumps({"env": [pair, {"name": "LANG", "value": "en"}]})
+    call = {"id": "c", "type": "function", "function": {"name": "run", "arguments": text}}
+    messages = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": text},
+    ]
+    changed = json.dumps(Redaction.of(["passwords"]).redact({"messages": messages}))
+    assert "canary" not in changed and changed.count("DB_PASSWORD") == changed.count("LANG") == 2
+
+
 def test_names_of_sessions_models_and_clients_stay() -> None:
     names = {"session": "s-1", "model": "m-1", "client": "c-1"}
     fields = {**names, "messages": [], "data": {**names, "calls": [names], "branches": []}}

@@ -185,9 +185,12 @@ class Redaction:
         """Return an object with its names and values redacted.
 
         If names become equal, add numbers to them, so that no value is lost. In a message, plain
-        names such as `role` are not redacted.
+        names such as `role` are not redacted. In a pair such as `{"name": N, "value": V}`, the name
+        of V is also N.
         """
         redact_value = self._redact_field if is_message else self._redact_value
+        texts = {name.lower(): item for name, item in value.items() if isinstance(item, str)}
+        pair_name = texts.get("name") or texts.get("key") or ""
         redacted: dict[str, Any] = {}
         for name, item in value.items():
             keeps_name = is_message and PLAIN_NAME.fullmatch(name)
@@ -197,6 +200,8 @@ class Redaction:
                 number += 1
                 unique_name = f"{redacted_name} {number}"
             redacted[unique_name] = redact_value(item, name=redacted_name)
+            if name.lower() == "value":
+                redacted[unique_name] = self._redact_value(redacted[unique_name], pair_name)
         return redacted
 
     def _redact_with_name(self, name: str, value: str) -> str:
