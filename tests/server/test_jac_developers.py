@@ -111,6 +111,9 @@ def test_jac_run_executes_walker_on_stored_graph(service: Server, api: Api, tmp_
     # Each answer of this run uses a result twice: in its text, and in its next call.
     assert dot.count('label="Reuse ') == 2 * shape["uses"]
     assert re.findall(r"Session (\S+)", dot) == ["run-1"]
+    api("sync", session="other-3", messages=agent_run(1))
+    dot = contextrender(service, tmp_path, "dot", "oth").stdout  # a unique beginning
+    assert re.findall(r"Session (\S+)", dot) == ["other-3"]
 
 
 def test_jac_run_writes_nothing(service: Server, api: Api, tmp_path: Path) -> None:
@@ -122,13 +125,14 @@ def test_jac_run_writes_nothing(service: Server, api: Api, tmp_path: Path) -> No
     assert api("export_session", session="run-2") == before
 
 
-def test_jac_run_explains_errors_in_one_sentence(service: Server, tmp_path: Path) -> None:
+def test_jac_run_explains_errors_in_one_sentence(service: Server, api: Api, tmp_path: Path) -> None:
     (tmp_path / "most_used.jac").write_text(WALKERS[0])
     for words, sentence in (
         (("run", "nothing.jac"), "there is no file nothing.jac."),
         (("run", "most_used.jac"), "required positional argument: 'session'"),
         (("run", "most_used.jac", "--walker", "other"), "name one of the walkers"),
         (("dot", "nothing"), "there is no session 'nothing'."),
+        (("dot", "run-"), "2 sessions begin with 'run-'."),
     ):
         process = contextrender(service, tmp_path, *words)
         assert process.returncode == 1 and sentence in process.stderr

@@ -57,18 +57,10 @@ def run(args: argparse.Namespace) -> int:
         if args.action == "run":
             _run_walker(args.file, args.walker, args.values)
         else:
-            _print_graph(args.session)
+            from contextrender_bridge.runtime.developing import draw_session
+
+            print(draw_session(args.session))
     return 0
-
-
-def _print_graph(session: str) -> None:
-    """Print a session's graph for Graphviz. Raise CommandError if there is no such session."""
-    from contextrender_bridge.runtime.developing import draw_session
-
-    graph = draw_session(session)
-    if graph is None:
-        raise CommandError(f"there is no session {session!r}.")
-    print(graph)
 
 
 def _run_jac(action: str, words: Sequence[str]) -> int:

@@ -12,9 +12,11 @@ from jaclang.jac0core.runtime import JacRuntimeInterface as Jac
 from jaclang.runtimelib.builtin import printgraph
 
 from contextrender_bridge.base.errors import CommandError, ContextRenderError
+from contextrender_bridge.runtime.anchors import list_nodes
 from contextrender_bridge.runtime.memory import owned_node
 from contextrender_bridge.sessions.ids import session_id
 
+MAX_SESSIONS: Final = 100_000
 MAX_NODES: Final = 10_000
 MAX_EDGES: Final = 100_000
 
@@ -76,9 +78,19 @@ def spawn_at_root(walker: Any) -> None:
     Jac.spawn(walker, Jac.get_context().get_root())
 
 
-def draw_session(key: str) -> str | None:
-    """Return the user's session with this key as text for Graphviz, or None if there is none."""
-    session = owned_node(session_id(key))
+def draw_session(name: str) -> str:
+    """Return the user's session with this name as text for Graphviz.
+
+    If there is none, take the only session whose name begins so. Raise CommandError if there is no
+    such session, or if there are several.
+    """
+    session = owned_node(session_id(name))
     if session is None:
-        return None
+        session_type = JacRuntime.loaded_modules["nodes.session"].Session
+        sessions: list[Any] = list_nodes(session_type, None, MAX_SESSIONS)
+        matches = [each for each in sessions if name and each.key.startswith(name)]
+        if len(matches) != 1:
+            message = f"{len(matches)} sessions begin with" if matches else "there is no session"
+            raise CommandError(f"{message} {name!r}.")
+        session = matches[0]
     return str(printgraph(session, traverse=True, node_limit=MAX_NODES, edge_limit=MAX_EDGES))
