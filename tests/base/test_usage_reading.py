@@ -2,6 +2,7 @@
 # ruff: noqa: E501
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from contextrender_bridge.base.contents import Decoder, decode_body
 from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.base.usage_reading import count_of, read_usage
 
-from tests.support.codings import ENCODED_TEXTS, TEXT
+from tests.support.codings import COMPRESS, ENCODED_TEXTS, TEXT
 
 JSON = "application/json"
 SSE = "text/event-stream"
@@ -139,7 +140,24 @@ def test_content_codings_are_decoded_in_pieces(codings: str, body: bytes) -> Non
     cut_bodies = [[body[:at], body[at:]] for at in range(len(body) + 1)]
     for pieces in (*cut_bodies, [body[at : at + 1] for at in range(len(body))]):
         decoder = Decoder(codings)
-        assert b"".join(map(decoder.feed, pieces)) == TEXT and not decoder.is_broken
+        content = b"".join(part for piece in pieces for part in decoder.feed(piece))
+        assert content == TEXT and not decoder.is_broken
+
+
+@pytest.mark.parametrize("codings", ["gzip", "deflate", "br", "zstd", "gzip, gzip", "br, deflate"])
+def test_small_body_cannot_fill_the_memory(codings: str) -> None:
+    body, size = bytes(2**25), 2**16
+    for coding in codings.split(", "):
+        body = COMPRESS[coding](body)
+    tracemalloc.start()
+    try:
+        assert decode_body(codings, body, size) == bytes(size)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2**24
+    parts = Decoder(codings).feed(body)
+    assert sum(map(len, parts)) == 2**25
 
 
 @pytest.mark.parametrize("codings", ["gzip", "deflate", "br", "zstd", "unheard-of"])

@@ -107,7 +107,7 @@ def test_each_body_that_is_read_is_limited_for_wrapped_agent(path: str) -> None:
         )
 
 
-@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
 def test_decompressed_body_is_limited_for_wrapped_agent(coding: str) -> None:
     text = json.dumps({"model": "m", "messages": [{"role": "user", "content": "x" * 2**21}]})
     pack = COMPRESS[coding]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
-PIECE_BYTES = 2**16
+PART_BYTES = 2**20
+"""The maximum size of one decoded part, or 8 times as much for Zstandard."""
+ZSTD_PIECE_BYTES = 2**8
+"""The bytes of Zstandard to decode at once. A block of 4 bytes may have 128 KB of content."""
 _GZIP_WINDOW = 31
 """zlib's `wbits`: a window of 15 bits, plus 16 for gzip's header and checksum."""
 _ZLIB_WINDOW = 15
@@ -32,35 +35,46 @@ class Decoder:
         self._steps = [function for function in decode_functions if function]
         self.is_broken = None in decode_functions
 
-    def feed(self, piece: bytes) -> bytes:
-        """Return the decoded content of the next piece; empty if it cannot be read."""
+    def feed(self, piece: bytes) -> Iterator[bytes]:
+        """Yield the decoded content of the next piece, in parts of limited size.
+
+        A small piece may have content that would fill the memory. So stop when there is enough of
+        it; the decoder can then read no other piece.
+        """
         if self.is_broken:
-            return b""
+            return
         try:
-            for step in self._steps:
-                piece = step(piece)
+            yield from _decode(piece, self._steps)
         except Exception:
             # Each library raises exceptions of its own.
             self.is_broken = True
-            return b""
-        return piece
 
 
 def decode_body(codings: str, body: bytes, max_bytes: int) -> bytes:
-    """Return the content of a body, cut at `max_bytes` bytes; empty if it cannot be read.
-
-    The body is decoded in pieces, so that a small compressed body cannot fill the memory.
-    """
+    """Return the content of a body, cut at `max_bytes` bytes; empty if it cannot be read."""
     decoder = Decoder(codings)
     content = bytearray()
-    for start in range(0, len(body), PIECE_BYTES):
-        content += decoder.feed(body[start : start + PIECE_BYTES])
+    for part in decoder.feed(body):
+        content += part
         if len(content) >= max_bytes:
             break
     return b"" if decoder.is_broken else bytes(content[:max_bytes])
 
 
-def _decode_function(name: str) -> Callable[[bytes], bytes] | None:
+Step = Callable[[bytes], Iterator[bytes]]
+"""A function that decodes one coding: it yields the content of the next piece in parts."""
+
+
+def _decode(piece: bytes, steps: Sequence[Step]) -> Iterator[bytes]:
+    """Yield the content of a piece that is encoded by several codings, the last one first."""
+    if not steps:
+        yield piece
+        return
+    for part in steps[0](piece):
+        yield from _decode(part, steps[1:])
+
+
+def _decode_function(name: str) -> Step | None:
     """Return a new function that decodes the pieces of one body.
 
     Return None if the coding is unknown or its library is not installed.
@@ -82,14 +96,14 @@ class _Gzip:
     def __init__(self) -> None:
         self._reader = zlib.decompressobj(wbits=_GZIP_WINDOW)
 
-    def feed(self, piece: bytes) -> bytes:
-        """Return the decoded content of the next piece."""
-        content = self._reader.decompress(piece)
-        # At the end of a member, begin to read the next one.
-        while self._reader.eof and (next_member := self._reader.unused_data):
-            self._reader = zlib.decompressobj(wbits=_GZIP_WINDOW)
-            content += self._reader.decompress(next_member)
-        return content
+    def feed(self, piece: bytes) -> Iterator[bytes]:
+        """Yield the decoded content of the next piece."""
+        while piece:
+            yield from _inflate(self._reader, piece)
+            piece = self._reader.unused_data
+            # At the end of a member, begin to read the next one.
+            if self._reader.eof:
+                self._reader = zlib.decompressobj(wbits=_GZIP_WINDOW)
 
 
 class _Deflate:
@@ -99,18 +113,27 @@ class _Deflate:
         self._reader: Any = None
         self._head = b""
 
-    def feed(self, piece: bytes) -> bytes:
-        """Return the decoded content of the next piece."""
+    def feed(self, piece: bytes) -> Iterator[bytes]:
+        """Yield the decoded content of the next piece."""
         if self._reader is None:
             self._head += piece
             if len(self._head) < _ZLIB_HEADER_BYTES:
-                return b""
+                return
             piece = self._head
             # A negative window makes zlib read deflate without a header.
             window = _ZLIB_WINDOW if _has_zlib_header(piece) else -_ZLIB_WINDOW
             self._reader = zlib.decompressobj(wbits=window)
-        content: bytes = self._reader.decompress(piece)
-        return content
+        yield from _inflate(self._reader, piece)
+
+
+def _inflate(reader: Any, piece: bytes) -> Iterator[bytes]:
+    """Yield what one of zlib's readers decodes from a piece."""
+    content = reader.decompress(piece, PART_BYTES)
+    yield content
+    # A full part may be followed by content of input that zlib has read already.
+    while reader.unconsumed_tail or (len(content) == PART_BYTES and not reader.eof):
+        content = reader.decompress(reader.unconsumed_tail, PART_BYTES)
+        yield content
 
 
 def _has_zlib_header(piece: bytes) -> bool:
@@ -123,17 +146,24 @@ def _has_zlib_header(piece: bytes) -> bool:
     return method == 8 and header % 31 == 0
 
 
-def _brotli() -> Callable[[bytes], bytes] | None:
+def _brotli() -> Step | None:
     """Return a new function that decodes Brotli; None if its library is not installed."""
     try:
         brotli = import_module("brotli")
     except ImportError:
         return None
-    reader: Callable[[bytes], bytes] = brotli.Decompressor().process
-    return reader
+    reader = brotli.Decompressor()
+
+    def feed(piece: bytes) -> Iterator[bytes]:
+        """Yield the decoded content of the next piece."""
+        while content := reader.process(piece, output_buffer_limit=PART_BYTES):
+            yield content
+            piece = b""  # The reader has the rest of the piece, and of its content.
+
+    return feed
 
 
-def _zstd() -> Callable[[bytes], bytes] | None:
+def _zstd() -> Step | None:
     """Return a new function that decodes Zstandard; None if its library is not installed."""
     try:
         zstandard = import_module("zstandard")
@@ -141,5 +171,10 @@ def _zstd() -> Callable[[bytes], bytes] | None:
         return None
     # As RFC 8878 allows, a body may have several frames in sequence.
     reader = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)
-    feed: Callable[[bytes], bytes] = reader.decompress
+
+    def feed(piece: bytes) -> Iterator[bytes]:
+        """Yield the decoded content of the next piece."""
+        for start in range(0, len(piece), ZSTD_PIECE_BYTES):
+            yield reader.decompress(piece[start : start + ZSTD_PIECE_BYTES])
+
     return feed

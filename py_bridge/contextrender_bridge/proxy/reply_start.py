@@ -77,7 +77,10 @@ class ReplyStart:
                 if chunk is None:
                     break
                 self.chunks.append(chunk)
-                self._text += self._decoder.feed(chunk)
+                for part in self._decoder.feed(chunk):
+                    self._text += part
+                    if len(self._text) >= LONGEST_ERROR:
+                        break
                 if self._decoder.is_broken:
                     break
                 if not is_error and self._has_content(is_stream):
