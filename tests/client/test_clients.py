@@ -122,7 +122,8 @@ def test_fit_raises_for_invalid_settings(
 @pytest.mark.parametrize(
     ("messages", "problem"),
     [
-        ("hello", "a list of chat messages"),
+        ("hello", "a list of chat messages, not a text"),
+        (None, "a list of chat messages, not NoneType"),
         (["hello"], "message 0: it is not a mapping"),
         ([{"role": "user", "content": "a"}, {"content": "b"}], "message 1: it has no role"),
         ([{"role": "usr", "content": "a"}], "message 0: 'usr' is not a role"),

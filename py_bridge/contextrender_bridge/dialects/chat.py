@@ -41,8 +41,9 @@ def check_messages(messages: Sequence[object]) -> None:
 
     The error has the position of the first such item.
     """
-    if isinstance(messages, str):
-        raise InvalidRequest("messages must be a list of chat messages, not a text")
+    if isinstance(messages, (str, bytes)) or not isinstance(messages, Sequence):
+        kind = "a text" if isinstance(messages, str) else type(messages).__name__
+        raise InvalidRequest(f"messages must be a list of chat messages, not {kind}")
     for position, message in enumerate(messages):
         if not isinstance(message, Mapping):
             raise InvalidRequest(f"message {position}: it is not a mapping", position=position)
