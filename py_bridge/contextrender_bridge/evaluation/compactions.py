@@ -228,8 +228,9 @@ def _reread_results(
 ) -> set[int]:
     """Return the results that the agent read again, as positions in `compaction.after`.
 
-    They are the results that brought back a value that the summary lacks and a later step used: of
-    the messages after the compaction, the result is the first one with this value.
+    `values_by_step` has the values that each step used, by the step's position in `after`. A result
+    was read again if it is the first message after the compaction that has a value of a later step,
+    and the summary lacks this value.
     """
     rereads: set[int] = set()
     for step, values in values_by_step.items():

@@ -123,7 +123,8 @@ def diagnose(runs: Sequence[Run]) -> Diagnosis:
     for loss in losses:
         # The histories of two compactions overlap, so the second one finds losses of the first.
         unique_losses.setdefault((loss.turn, loss.call), loss)
-    # The longest history has all turns of the session.
+    # `before` and `after` are the full history up to the next compaction. The longest full history
+    # has all turns of the session.
     turn_counts = [_answer_count([*each.before, *each.after]) for each in compactions]
     turn_counts += [_answer_count(run.messages) for run in runs]
     longest_history_turns = max(turn_counts, default=0)
@@ -206,6 +207,7 @@ class _CompactedHistory:
 
     def _turn_of(self, position: int) -> int:
         """Return the turn of the message at this position of the history."""
+        # Count the answers up to this message, itself included.
         return self._turn_counts[position + 1]
 
     def _calling_turn(self, result: int) -> int:

@@ -157,8 +157,8 @@ def _loop_columns(run: RunScore, loop: LoopScore | None) -> dict[str, float]:
     """Return the columns of one run's closed loop: counts and dollars. Zeros if not replayed.
 
     In a closed loop, the agent repeats the calls whose results it misses. `loop refetched` counts
-    these calls. `loop without` counts the steps that missed a result even after them. A `cost` is
-    the dollars for prompts and answers, of the agent and of the policy's own model calls.
+    these calls. `loop without` counts the steps that still missed a result after these calls. A
+    `cost` is the dollars for prompts and answers, of the agent and of the policy's own model calls.
     """
     loop_score = loop or LoopScore()
     columns: dict[str, float] = {
@@ -166,13 +166,13 @@ def _loop_columns(run: RunScore, loop: LoopScore | None) -> dict[str, float]:
         "loop refetched": loop_score.refetched,
         "loop without": loop_score.steps_with_misses,
     }
-    for rule in RULES:
-        price = price_under(rule, run.model)
-        agent_cost = cost_of(price, loop_score.bills[rule], loop_score.output)
+    for billing_rule in RULES:
+        price = price_under(billing_rule, run.model)
+        agent_cost = cost_of(price, loop_score.bills[billing_rule], loop_score.output)
         # A run without a loop must not count in the full history's cost, either.
-        full_cost = cost_of(price, run.full_bills[rule], run.full.output) if loop else 0.0
-        columns[f"loop {rule} cost"] = agent_cost + price.of(loop_score.policy_usage)
-        columns[f"loop {rule} full cost"] = full_cost
+        full_cost = cost_of(price, run.full_bills[billing_rule], run.full.output) if loop else 0.0
+        columns[f"loop {billing_rule} cost"] = agent_cost + price.of(loop_score.policy_usage)
+        columns[f"loop {billing_rule} full cost"] = full_cost
     return columns
 
 

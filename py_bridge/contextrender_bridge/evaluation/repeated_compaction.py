@@ -58,13 +58,16 @@ def repeat_compactions(
 def repeat_in_runs(
     runs: Sequence[Run], workers: int | None = None
 ) -> list[list[RepeatedCompaction]]:
-    """Return the repeated compactions of every session in these runs, with a progress bar.
+    """Return, for every session in these runs, the compactions that our replay would make.
 
-    The full history of a session is replayed, without the agent's own summaries.
+    The full history of a session is replayed, without the agent's own summaries. A progress bar is
+    shown.
     """
+    # A run that continues another one is a part of the session of that run.
     sessions = {run.id: (run.messages, run.model) for run in runs if not run.continues}
     for compaction in compactions_of(runs):
-        # A later compaction of the same session has a longer history, and replaces this one.
+        # The full history up to the next compaction, without the summary. It replaces the shorter
+        # histories of the session's earlier compactions.
         messages = [*compaction.before, *compaction.after]
         sessions[compaction.session] = messages, compaction.model
     tasks = list(sessions.values())

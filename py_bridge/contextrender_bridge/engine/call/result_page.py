@@ -64,9 +64,10 @@ def _in_selection_order(
 ) -> list[int]:
     """Return all results in the order in which they were selected, or in the reverse order.
 
-    The order is known only for results that the rendering and the recorded `selection` show in the
-    same way. After these come the other results of the prompt, and then the omitted results. Both
-    groups are always in the order from the newest to the oldest.
+    Only the rendering has this order, and it may differ from the recorded `selection`. The order is
+    therefore known only for results that both show in the same way. After these come the other
+    results of the recorded prompt, and then the omitted results. Both groups are always in the
+    order from the newest to the oldest.
     """
     differing_results = selection.differing_results(rendered.selection)
     ordered = [r for r in rendered.selection.shown_order if r not in differing_results]

@@ -86,9 +86,8 @@ def _branch(
 ) -> ImportedBranch:
     """Check and return a branch of an export. Raise InvalidRequest naming the first wrong field.
 
-    `kinds_by_branch` has a list for each earlier branch. Its entry for each message of the branch,
-    also for messages of the parent, is a text with the kinds of the message's events
-    (`event_kinds_of`).
+    `kinds_by_branch` has a list for each earlier branch, with one text per message, inherited
+    messages included. The text has the kinds of the message's events (`event_kinds_of`).
     """
     # The place of the fork.
     field_path = f"data.branches[{number}]"

@@ -349,7 +349,8 @@ def _patch_edits(call: Call, path: str, patch: str) -> Iterator[FileEdit]:
             lines = removed if line[0] == "-" else added
             lines[path].add(content)
     for name in dict.fromkeys((*removed, *added)):
-        # A line that the patch removes and adds, for example at another position, is not replaced.
+        # A line that the patch also adds, for example at another position, still exists afterwards,
+        # so it does not count as removed.
         added_lines = frozenset(added[name])
         removed_lines = frozenset(removed[name]) - added_lines
         yield FileEdit(call, name, removed=removed_lines, added=added_lines)

@@ -221,9 +221,10 @@ class History:
         return self.calls_of((result,))[0]
 
     def calls_of(self, results: Iterable[int]) -> list[tuple[int, int]]:
-        """Return, for each result, its call's message position and number (see `call_of`)."""
+        """Return, for each result, its call's message position and number, as in `call_of`."""
         events, messages = self.results.call_event, self.results.call_message
         calls = ((events[result], messages[result]) for result in results)
+        # A message's first event is its text, and its calls follow.
         return [
             (message, event - self.first_events[message] - 1) if event != NO_CALL else (-1, -1)
             for event, message in calls

@@ -49,7 +49,11 @@ RECENT_TURNS: Final = 8
 
 
 def _smallest_budget(context: CallContext) -> float:
-    """Return the smallest budget with which recent results and the user's messages may fit."""
+    """Return the larger of two lower limits: one for recent results, one for user messages.
+
+    Not all recent results need to fit, because some may be excerpts or omitted. The limit for user
+    messages includes tokens for results, so the two limits are not added.
+    """
     is_recent = context.result_turns >= context.turn - RECENT_TURNS
     recent_tokens = float(context.sizes[is_recent].sum())
     return max(RECENT_SHARE * recent_tokens, min_budget_for_users(context))

@@ -85,8 +85,8 @@ def _text_budget(context: CallContext) -> float:
 def _select_less_text(context: CallContext) -> TextSelection:
     """Return a text selection whose size is about the share `TARGET` of the text budget.
 
-    Drop texts of the assistant first. If that is not enough, cut texts of the user, and at last cut
-    all texts.
+    Drop texts of the assistant first. If that is not enough, cut texts of the user. If all texts
+    then leave too few tokens for the newest results, cut all texts.
     """
     budget, sizes = _text_budget(context), context.text_tokens.copy()
     are_users = _are_cut_like_users(context)
@@ -103,7 +103,7 @@ def _select_less_text(context: CallContext) -> TextSelection:
     if total <= TARGET * budget:
         return TextSelection(tuple(dropped))
 
-    # Cut the user's texts, and then all texts if they leave too little for the newest results.
+    # Cut the user's texts, and then all texts if they leave too few tokens for the newest results.
     cut = _cut_users(context, sizes, are_users)
     for position, substitute in cut.items():
         sizes[position] = substitute.tokens

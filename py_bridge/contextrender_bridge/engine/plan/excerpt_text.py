@@ -146,18 +146,20 @@ def mark(position: int, tokens: int, omitted_tokens: int, lines: str = "") -> st
 
 
 def mark_tokens(view: PolicyInput, result: int) -> int:
-    """Estimate the tokens of the mark of a result's excerpt.
+    """Estimate the tokens of the mark, which is the first line of a result's excerpt.
 
     Counting them exactly for every segment that is tried would take too long.
     """
     results = view.history.results
-    # The mark has the position and two numbers of tokens, which have about the same length.
+    # The mark has the position and two token counts, which have about the same length.
     size_tokens = _number_tokens(results.tokens[result])
-    return _mark_words(view.counter) + 2 * size_tokens + _number_tokens(results.message[result])
+    return (
+        _mark_word_tokens(view.counter) + 2 * size_tokens + _number_tokens(results.message[result])
+    )
 
 
 @cache
-def _mark_words(counter: TokenCounter) -> int:
+def _mark_word_tokens(counter: TokenCounter) -> int:
     """Return the tokens of a mark without its numbers."""
     number_tokens = 3  # three numbers of one digit
     return counter.text(mark(1, 1, 1)) - number_tokens

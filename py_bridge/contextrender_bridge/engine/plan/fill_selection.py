@@ -82,12 +82,13 @@ def show_in_part(
         later_results = results[index + 1 :]
         reserved_tokens = sum(min(builder.costs[r], MIN_SHOWN) for r in later_results)
         available_tokens = builder.remaining_tokens - reserved_tokens
-        # `add_excerpt` expects the size together with the call.
+        # This size is without the result's call, but `add_excerpt` expects it with the call.
         size = min(share, max_excerpt_tokens, available_tokens)
         tokens_before = builder.used_tokens
         excerpts.add_excerpt(result, size + builder.call_tokens[result])
         is_unselected = builder.available[result]
         if is_unselected:  # not even one segment fits
+            # A first line and a cut call have a limit of their own, not `max_excerpt_tokens`.
             max_tokens = int(max_excerpt(builder.context.view))
             show_best_effort(builder, result, available_tokens, max_tokens)
         token_limit -= builder.used_tokens - tokens_before

@@ -85,7 +85,10 @@ def rebuild_partially(
 
 
 def select_few(builder: SelectionBuilder, scores: Scores, share: float) -> None:
-    """Select results within `share` of the budget for results, so that later calls can append."""
+    """Select results within `share` of the budget for results.
+
+    The rest of the budget is for results that later prompts append.
+    """
     max_excerpt = max_new_excerpt(builder.context.view)
     select_results(
         builder, scores, share=share, max_excerpt=max_excerpt, complete_share=COMPLETE_SHARE

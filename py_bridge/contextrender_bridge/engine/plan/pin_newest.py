@@ -32,7 +32,7 @@ def with_required_results(
     required_results = [*builder.complete, *builder.fixed_excerpts]  # all that is selected so far
     # Fill the rest of the budget with the results of the given selection.
     _take_selected(builder, selection)
-    excerpts = builder.excerpts()  # those of required and of other results
+    excerpts = builder.finish_excerpts()  # those of required and of other results
     other_results = {*builder.complete, *excerpts}.difference(required_results)
     return replace(
         selection,

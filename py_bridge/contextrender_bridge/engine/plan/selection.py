@@ -17,6 +17,11 @@ from contextrender_bridge.engine.plan.ranking import Floats
 Ranges = tuple[int, ...]
 """Ranges of characters of a text: start, length, start, length."""
 
+_SELECTION_BYTES: Final = 300
+_TEXT_OBJECT_BYTES: Final = 200
+_NUMBER_BYTES: Final = 40
+"""The memory of a selection itself, of each text's objects, and of each number in a tuple."""
+
 
 @dataclass(slots=True, frozen=True)
 class Substitute:
@@ -224,8 +229,10 @@ class Selection:
         parts = (self.excerpts, self.arguments, self.next_excerpts, self.text.cut)
         texts = [substitute.text for part in parts for substitute in part.values()]
         texts += [restored.text for restored in self.restored.values()]
-        text_bytes = sum(len(text) + 200 for text in texts)
-        return 300 + text_bytes + 40 * (len(self.complete) + len(self.text.dropped))
+        # Most characters of a text have one byte.
+        text_bytes = sum(len(text) + _TEXT_OBJECT_BYTES for text in texts)
+        number_count = len(self.complete) + len(self.text.dropped)
+        return _SELECTION_BYTES + text_bytes + _NUMBER_BYTES * number_count
 
     def differing_results(self, other: Selection) -> set[int]:
         """Return the results that are complete in only one selection, or partial in only one."""
@@ -361,7 +368,7 @@ NOTHING_SHOWN: Final = Selection(0)
 
 
 def select_full_history(history: History, messages: int) -> Selection:
-    """Return the selection of the full history's first messages, with every result."""
+    """Return the selection that shows the first `messages` messages, with every result complete."""
     return Selection(messages, complete=tuple(range(history.results_before(messages))))
 
 

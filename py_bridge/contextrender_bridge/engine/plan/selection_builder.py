@@ -130,7 +130,7 @@ class SelectionBuilder:
             if self.available[result] and self.used_tokens + self.costs[result] <= limit:
                 self.select_complete(result)
 
-    def excerpts(self) -> dict[int, Substitute]:
+    def finish_excerpts(self) -> dict[int, Substitute]:
         """Finish the selection, and return all of its excerpts by result.
 
         Call this when all results are selected. It writes the excerpts of the selected segments;
@@ -138,7 +138,7 @@ class SelectionBuilder:
         than its excerpt, and replaces the estimates in `used_tokens` by the exact tokens. If the
         selection then exceeds the budget, it drops the last segments.
         """
-        # Write the excerpts, and select a result complete if its excerpt costs as much.
+        # Write the excerpts, and select a result complete if its excerpt costs as much or more.
         new_excerpts = {result: self._excerpt(result) for result in self.segments}
         for result, excerpt in list(new_excerpts.items()):
             if self.costs[result] <= self.call_tokens[result] + excerpt.tokens:
@@ -168,5 +168,5 @@ class SelectionBuilder:
             del self.segments[result]
 
     def _excerpt(self, result: int) -> Substitute:
-        """Return the excerpt with the segments that are selected of a result."""
+        """Return the excerpt of a result that shows its selected segments."""
         return excerpt_of(self.context, result, self.segments[result])

@@ -171,10 +171,13 @@ def _substitutes(edges: Mapping[int, CallEdge], event_text: EventText) -> dict[i
 def _next_excerpts(
     result_edges: Mapping[int, CallEdge], event_text: EventText
 ) -> dict[int, Substitute]:
-    """Return the shorter excerpts that the next call shows of results, by the result's number."""
+    """Return the excerpts to which the next call shortens results, by the result's number.
+
+    Only the edges of complete results and of excerpts may store such an excerpt.
+    """
     excerpts: dict[int, Substitute] = {}
     for result, edge in result_edges.items():
-        if edge.kind != DROPPED and edge.fields.get("next_pieces"):
+        if edge.fields.get("next_pieces"):
             text, ranges = text_of(edge.fields["next_pieces"], event_text(edge.event))
             excerpts[result] = Substitute(text, edge.fields["next_tokens"], ranges=ranges)
     return excerpts

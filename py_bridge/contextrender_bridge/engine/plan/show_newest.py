@@ -37,7 +37,8 @@ def show_newest(context: CallContext, selection: Selection) -> Selection:
     limit = min(NEWEST_TOKENS - complete_tokens, _tokens_below_largest_budget(context, selection))
 
     # Show results complete, the smallest first. `NEWEST_TOKENS` is a limit for complete results, so
-    # the tokens of the replaced excerpts are not subtracted from their sizes.
+    # the tokens of the replaced excerpts are not subtracted from their sizes. Against the largest
+    # budget, this counts a little too much, so the prompt still fits.
     complete: list[int] = []
     for result in in_part:
         size = int(context.sizes[result])

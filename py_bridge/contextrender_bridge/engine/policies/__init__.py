@@ -48,7 +48,8 @@ def contextrender(view: PolicyInput) -> Selection:
     is_candidate = may_be_complete | (may_be_substituted & (view.ages == 1))
     costs = np.where(is_oversized, call_tokens + limit, view.costs)
     costs = np.where(is_candidate, costs, budget + 1)  # so that others never fit
-    cosines_to = partial(cosines_among, view.vectors())  # embeds nothing
+    # `view.vectors()` has the vectors that exist by now, and embeds no further texts.
+    cosines_to = partial(cosines_among, view.vectors())
     greedy = select_greedily(usefulness, costs, budget, cosines_to, parameters.redundancy_penalty)
     complete = [result for result in greedy.selected if not is_oversized[result]]
     substituted = [result for result in greedy.selected if is_oversized[result]]

@@ -51,7 +51,7 @@ def selection_of(builder: SelectionBuilder, scores: Scores) -> Selection:
     These policies embed no texts, so the score table has no relevance. Its usefulness is the result
     score.
     """
-    texts = builder.excerpts()
+    texts = builder.finish_excerpts()
     return Selection(
         builder.context.message_count,
         builder.text,

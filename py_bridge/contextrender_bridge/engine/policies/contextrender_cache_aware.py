@@ -85,9 +85,11 @@ def _select_within_budget(context: CallContext, previous: Selection) -> Selectio
         return Selection(context.message_count)
     is_full_rebuild_due = context.turn % REBUILD_EVERY == 0 or _is_expired(context, previous)
     if not is_full_rebuild_due and (builder := append_step(context, previous)):
-        return _selection(builder, builder.excerpts(), previous.rebuilt, previous.breakpoints)
+        return _selection(
+            builder, builder.finish_excerpts(), previous.rebuilt, previous.breakpoints
+        )
     rebuild = _rebuild(context, previous, may_keep_start=not is_full_rebuild_due)
-    excerpts = rebuild.builder.excerpts()
+    excerpts = rebuild.builder.finish_excerpts()
     breakpoints = breakpoints_of(rebuild.builder, excerpts, rebuild.cut, previous.breakpoints)
     return _selection(rebuild.builder, excerpts, context.message_count, breakpoints)
 

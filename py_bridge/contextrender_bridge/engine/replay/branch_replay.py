@@ -312,11 +312,11 @@ class BranchReplay:
         ]
 
     def used_at(self, turn: int) -> list[int]:
-        """Return the numbers of the results that a turn's message used, each once."""
+        """Return the numbers of the results that a turn's answer used, each once."""
         return sorted({use.result for use in self.uses_at(turn)})
 
     def uses_at(self, turn: int) -> Sequence[Use]:
-        """Return the uses of results in a turn's message, operation by operation."""
+        """Return the uses of results in a turn's answer, for its text and then for each call."""
         message = self.answer_to(turn)
         return () if message is None else uses_of(self.full_history, message)
 

@@ -112,9 +112,9 @@ class Replayed:
 def settings_to_compare(policy: str, budget: int | str, longest: int) -> Iterator[Choice]:
     """Yield the settings to compare: first the setting in use, which is `policy` with `budget`.
 
-    Then yield the default of live agents, the same policy with other budgets, the paper's policy
-    and full history, each setting once. The other budgets are below `longest`, the number of tokens
-    of the longest history, because a larger budget omits nothing.
+    Then yield the default of live agents, `policy` with other budgets, the paper's policy and full
+    history, each setting once. The other budgets are below `longest`, the number of tokens of the
+    longest history, because a larger budget omits nothing.
     """
     budget_policy = LIVE_POLICY if policy == FULL else policy  # full history has no budget
     candidates: list[Choice] = [

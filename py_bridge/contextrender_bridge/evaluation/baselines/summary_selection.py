@@ -92,9 +92,9 @@ def _selection_with(
     # A summary in a user message is a part of the text, and then `cost` is 0.
     remaining_tokens = view.budget - view.tokens_of(placement.text) - placement.cost
     # Go from the newest result to the oldest one that the summary does not cover.
-    covered_results = view.history.results_before(summary.covered)
+    covered_result_count = view.history.results_before(summary.covered)
     selected: list[int] = []
-    for result in reversed(range(covered_results, len(view.costs))):
+    for result in reversed(range(covered_result_count, len(view.costs))):
         # If the result has no call, or the summary covers its call, the result cannot be shown.
         if view.history.results.call_message[result] < summary.covered:
             continue
@@ -134,21 +134,24 @@ class _Placement:
 def _place_summary(view: PolicyInput, text: TextSelection, summary: Summary) -> _Placement | None:
     """Return where the prompt shows a summary; None if there is no place.
 
-    It is shown instead of a covered result, whose call stays in the prompt: the latest result whose
-    call is small or, if no call is small, the result with the smallest call. If no covered result
-    has a call, it is shown in a user message.
+    The summary replaces the text of a covered result, and the prompt still shows the result's call.
+    The result is the latest one with a small call or, if no call is small, the one with the
+    smallest call. If no covered result has a call, the summary is shown in a user message.
     """
     results, counter = view.history.results, view.counter
-    covered_results = view.history.results_before(summary.covered)
-    newest_first = [r for r in reversed(range(covered_results)) if results.call_event[r] != NO_CALL]
-    summary_text = _header(summary, covered_results) + summary.text
+    covered_result_count = view.history.results_before(summary.covered)
+    newest_first = [
+        r for r in reversed(range(covered_result_count)) if results.call_event[r] != NO_CALL
+    ]
+    summary_text = _header(summary, covered_result_count) + summary.text
     if not newest_first:
         return _place_in_user_message(view, text, summary, summary_text)
     call_tokens, limit = results.call_tokens, call_reserve(view)
     with_smallest_call = min(newest_first, key=lambda r: call_tokens[r])
     replaced = next((r for r in newest_first if call_tokens[r] <= limit), with_smallest_call)
     call_message = results.call_message[replaced]
-    if call_message in text.dropped:  # the message stays for its call, with an empty text
+    if call_message in text.dropped:
+        # The prompt must show this message for its call. Its text is replaced by an empty one.
         text = _with_substitute(text, call_message, NO_SUBSTITUTE)
     substitute = Substitute(summary_text, counter.message({"content": summary_text}), SUMMARY_KIND)
     return _Placement(text, replaced, call_tokens[replaced] + substitute.tokens, substitute)
@@ -183,11 +186,11 @@ def _place_in_user_message(
     return _Placement(_with_substitute(text, host, to_substitute(summary_text, view.counter)))
 
 
-def _header(summary: Summary, covered_results: int) -> str:
+def _header(summary: Summary, covered_result_count: int) -> str:
     """Return the line before a summary: how much it covers, and how to get covered results."""
     return (
         f"[Summary made by a model of the {summary.covered} messages up to here, "
-        f"{covered_results} tool results among them; recall gives any of them complete]\n"
+        f"{covered_result_count} tool results among them; recall gives any of them complete]\n"
     )
 
 
