@@ -135,6 +135,18 @@ def test_files_restored_by_claude_code_count(
     assert ("did not record which files" in output) == bool(estimated)
 
 
+def test_compaction_that_a_fork_copied_is_estimated_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = claude_session("2.1.197")
+    answer: Json = {"type": "text", "text": "In the fork it is TOKEN_ALPHA."}
+    fork = [*session[:-1], claude_row("assistant", answer, "6", version="2.1.197")]
+    write_files(tmp_path, {f"{CLAUDE}/a.jsonl": session, f"{CLAUDE}/b.jsonl": fork})
+    audit_home(tmp_path, monkeypatch)
+    output = single_line(printed("audit", "--workers", "1"))
+    assert "Compactions by the agents: 1. For 1 of them Claude Code did not record" in output
+
+
 def test_random_sample_of_compactions_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compactions, "MAX_MEASURED", 3)
     runs = []

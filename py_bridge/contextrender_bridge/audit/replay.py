@@ -18,7 +18,7 @@ from contextrender_bridge.evaluation.advice import BUDGETS, POLICIES, first_call
 from contextrender_bridge.evaluation.cases import cases_of
 from contextrender_bridge.evaluation.compaction_score import CompactionScore
 from contextrender_bridge.evaluation.compactions import measure_runs
-from contextrender_bridge.evaluation.runs import Run
+from contextrender_bridge.evaluation.runs import Run, compactions_of
 from contextrender_bridge.evaluation.verdict import Verdict
 from contextrender_bridge.evaluation.workers import replay_runs
 
@@ -47,7 +47,7 @@ class ReplayReport:
     hidden_summaries: int = 0
     """The number of compactions whose summary is not recorded as text."""
     estimated: int = 0
-    """The number of compactions for which the agent did not record the files that it put back."""
+    """How many of `compactions` lack a record of the files that the agent put back."""
 
     @property
     def verdict(self) -> Verdict | None:
@@ -72,15 +72,19 @@ def replay(
     # Replay them under every policy and budget, with repeated calls for missing results.
     replay_function = partial(replay_runs, workers=workers, closed_loop=True)
     cases = cases_of(POLICIES, BUDGETS)
+    compacted_runs = _compacted_runs(recorded_runs)
+    with_estimate = {run.id for run in recorded_runs if run.has_estimate}
     return ReplayReport(
         [recommend(group, cases, replay_function) for group in _by_provider(runs)],
         runs=len(runs),
         calls=calls,
         left_out=_call_count(replayable_runs) - calls,
         shortened=len(recorded_runs) - len(full_runs),
-        compactions=_compactions(recorded_runs, workers),
+        compactions=measure_runs(compacted_runs, workers) if compacted_runs else None,
         hidden_summaries=sum(run.hides_summary for run in recorded_runs),
-        estimated=sum(run.has_estimate for run in recorded_runs),
+        estimated=sum(
+            compaction.run in with_estimate for compaction in compactions_of(compacted_runs)
+        ),
     )
 
 
@@ -152,19 +156,15 @@ def _characters(message: Json) -> int:
     return len(text) + sum(len(json.dumps(call)) for call in message.get("tool_calls") or ())
 
 
-def _compactions(
-    recorded_runs: Sequence[RecordedRun], workers: int | None
-) -> CompactionScore | None:
-    """Measure the agents' own compactions, and return the score; None if there were none."""
-    # Measure only the sessions that have a compaction, with all their runs.
+def _compacted_runs(recorded_runs: Sequence[RecordedRun]) -> list[Run]:
+    """Return all runs of the sessions that have a compaction."""
     compacted_sessions = {(run.source, run.task) for run in recorded_runs if run.continues}
-    runs = [
+    return [
         run
         for recorded_run in recorded_runs
         if (recorded_run.source, recorded_run.task) in compacted_sessions
         and (run := run_of(recorded_run))
     ]
-    return measure_runs(runs, workers) if runs else None
 
 
 def run_of(recorded_run: RecordedRun) -> Run | None:

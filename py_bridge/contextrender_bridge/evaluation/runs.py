@@ -180,12 +180,14 @@ def _fields_of_line(line: bytes) -> _Line:
 class RunCompaction:
     """A compaction: the full history before it, the summary, and the messages after it.
 
-    `session` is the id of the session's first run. `replaced` has the messages that the agent
+    `session` is the id of the session's first run, and `run` that of the run which begins with the
+    summary. `replaced` has the messages that the agent
     replaced by the summary. They are fewer than `before` if there was an earlier compaction: its
     summary and the messages since.
     """
 
     session: str
+    run: str
     model: str
     before: list[Json]
     replaced: list[Json]
@@ -219,7 +221,9 @@ def compactions_of(runs: Sequence[Run]) -> list[RunCompaction]:
         if after and summary_key not in summary_keys:
             summary_keys.add(summary_key)
             replaced = runs_by_id[run.continues].messages
-            compactions.append(RunCompaction(session, run.model, before, replaced, summary, after))
+            compactions.append(
+                RunCompaction(session, run.id, run.model, before, replaced, summary, after)
+            )
     return compactions
 
 
