@@ -11,6 +11,8 @@ const FIRST_PAGE = 60;
 const PAGE = 500;
 const POLL_MS = 3000;
 
+/** The policy whose prompts only grow between rebuilds. */
+export const LIVE = "contextrender_cache_aware";
 export const OMITTED = 0;
 export const COMPLETE = 1;
 export const EXCERPT = 2;
@@ -43,6 +45,7 @@ export class SessionData {
   error: ApiError | null = null;
   private stop = new AbortController();
   private byPosition = new Map<number, number>();
+  /** Whether calls are recomputed in order, from the first one on. */
   private oldestFirst = false;
   /** Whether a turn (by index) was loaded with everything, and not only with `newest_calls`. */
   private isLoaded: boolean[] = [];
@@ -97,6 +100,9 @@ export class SessionData {
     return isInRuns(call.substitutes, result) ? EXCERPT : OMITTED;
   }
 
+  /** Whether a call must wait for the replay of the calls before it, on which a cache-aware policy depends. */
+  waitsFor = (turn: number): boolean => this.policy === LIVE && (this.setting !== null || this.oldestFirst) && !this.turns[turn - 1];
+
   /** The turns, from 1, that used a result or missed it. */
   markedAt(result: number): number[] {
     const [usedTurns, missedTurns] = [this.usedAt[result] ?? [], this.missedAt[result] ?? []];
@@ -135,7 +141,6 @@ export class SessionData {
 
   private async load(start: number, limit: number): Promise<void> {
     const page = await request<TimelineView>("timeline", { ...this.branch, ...this.setting, start, limit }, this.stop.signal);
-    // Calls that were not recorded are recomputed in order, from the first one on.
     this.oldestFirst ||= page.turns.length < limit && page.turns.every((turn) => !turn.recorded);
     this.add(page, true);
   }

@@ -1,5 +1,12 @@
 """A session compared under other settings: totals, timeline and misses agree."""
 
+from importlib import import_module
+from unittest.mock import Mock
+
+import pytest
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.engine.replay.replayed_calls import SELECTION_EVERY
+
 from tests.api.client import Api
 from tests.support.transcripts import agent_run, render_calls
 
@@ -41,3 +48,28 @@ def test_unknown_setting_is_refused(api: Api) -> None:
     for walker in ("timeline", "misses"):
         api.refused(walker, 422, "invalid_request", session="s", policy="nothing")
         api.refused(walker, 422, "invalid_request", session="s", budget=1)
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_call_under_other_setting_starts_from_replay(
+    api: Api, monkeypatch: pytest.MonkeyPatch, recorded: bool
+) -> None:
+    """The replay that the timeline made is not made again, and shows the same."""
+    run, policy = agent_run(120, lines=4), "contextrender_cache_aware"
+    if recorded:
+        render_calls(api, "s", run, budget=2000, policy=policy)
+    else:
+        api("sync", session="s", messages=run, settings={"budget": 900, "policy": policy})
+    setting: Json = {"budget": 900, "policy": policy} if recorded else {}
+    earlier = api("explain", session="s", turn=70, **setting)
+    turns = api.rows("timeline", "turns", session="s", **setting)
+    module = import_module(f"contextrender_bridge.engine.policies.{policy}")
+    steps = Mock(side_effect=module.step)
+    monkeypatch.setattr(module, "step", steps)
+    for turn in (120, 3, 70, 121):
+        explained = api("explain", session="s", turn=turn, **setting)
+        for name in ("complete", "substitutes", "tokens_after"):
+            assert explained[name] == turns[turn - 1][name]
+        if turn == 70:
+            assert explained == earlier
+    assert steps.call_count < 2 * SELECTION_EVERY

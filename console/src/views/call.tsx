@@ -27,8 +27,9 @@ export function Call({ place, data }: ViewProps) {
   const [page, setPage] = useState<Page>(FIRST);
   const [sort, setSort] = useSort(place, "order");
   const fields = { ...base, sort: sort!.key, descending: sort!.down, rows: page.rows, window: page.window, prices: ownPrices() };
-  const recordedCall = useReport<CallView>("get_call", isCall ? fields : null);
-  const other = useReport<CallView>("get_call", changed && isCall ? { ...fields, ...data.setting } : null);
+  const waits = data.waitsFor(turn);
+  const recordedCall = useReport<CallView>("get_call", isCall && (changed || !waits) ? fields : null);
+  const other = useReport<CallView>("get_call", changed && isCall && !waits ? { ...fields, ...data.setting } : null);
   const shownCall = changed ? (other.value?.explain.turn === turn ? other.value : null) : recordedCall.value;
   const view = shownCall ?? recordedCall.value;
   const error = changed ? other.error : recordedCall.error;
@@ -94,9 +95,9 @@ export function Call({ place, data }: ViewProps) {
           {differenceIn(difference)} <a href={data.to("timeline")}>Which setting?</a>
         </p>
       )}
-      {!recordedCall.value && recordedCall.busy && <Loading what="Recomputing the call…" />}
+      {(changed ? !shownCall : !recordedCall.value) && (waits || recordedCall.busy || other.busy) && <Loading what={waits ? `${number(data.loaded)} of ${plural(last, "turn")} replayed` : "Recomputing the call…"} />}
       {view && (
-        <div class={recordedCall.busy || (changed && other.busy) ? "stale" : ""}>
+        <div class={recordedCall.busy || (changed && (other.busy || !shownCall)) ? "stale" : ""}>
           <BudgetBar view={view} data={data} />
           <Notes view={view} data={data} turn={turn} asked={changed} />
           <Compare data={data} turn={turn} price={view.price} other={beside} onOther={(compared) => go(data.to("call", turn, withOptions(compared)), true)} />

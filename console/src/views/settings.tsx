@@ -1,5 +1,5 @@
 // Which setting the session should have had: one curve, one recommendation, and the session under a chosen one.
-import { dollars, number, percent, short } from "../format";
+import { dollars, number, percent, plural, short } from "../format";
 import { Copy } from "../parts/copy";
 import { Curve } from "../parts/curve";
 import { Failure, Loading, RECALL } from "../parts/notes";
@@ -36,7 +36,7 @@ export function Outcome({ place, own, tried }: Props) {
     <div class="card outcome" role="status">
       <p>
         <strong>With {nameOf(tried)}:</strong>{" "}
-        {tried.error ? tried.error.message : isReady ? sentenceOf(verdictOf(own, tried), more) : "replaying the session…"}
+        {tried.error ? tried.error.message : isReady ? sentenceOf(verdictOf(own, tried), more) : `replaying the session: ${number(tried.loaded)} of ${plural(tried.last, "turn")}…`}
       </p>
       <p class="row">
         <Copy text={configurationOf(tried)} title="Use this" kind="primary" />

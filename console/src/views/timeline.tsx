@@ -7,10 +7,10 @@ import { readLook, useSize } from "../parts/canvas";
 import { type Cell, Grid } from "../parts/grid";
 import { Legend, type Sign, Zoom } from "../parts/legend";
 import { go, useOption } from "../route";
-import type { ViewProps } from "../session";
+import { LIVE, type ViewProps } from "../session";
 import { isDark } from "../theme";
 import { Life, describeCell } from "./timeline/life";
-import { LIVE, Rebuilds, rebuildsOf } from "./timeline/rebuilds";
+import { Rebuilds, rebuildsOf } from "./timeline/rebuilds";
 
 const SIGNS: Sign[] = [
   { name: "shown", colour: "var(--complete)" },

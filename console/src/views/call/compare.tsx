@@ -37,7 +37,7 @@ export function Compare({ data, turn, price, other, onOther }: Props) {
   const { last, setting } = data;
   const isSetting = setting !== null;
   const fields = { ...data.branch, rows: 0, window: WINDOW };
-  const ready = other !== null && other >= 1 && other <= last;
+  const ready = other !== null && other >= 1 && other <= last && !data.waitsFor(turn);
   const left = useReport<CallView>("get_call", ready ? { ...fields, turn: other } : null);
   const right = useReport<CallView>("get_call", ready ? { ...fields, turn, ...setting } : null);
   const difference = useMemo(

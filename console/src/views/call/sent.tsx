@@ -25,7 +25,7 @@ interface Props {
 export function Sent({ data, turn }: Props) {
   const [window, setWindow] = useState(150);
   const fields = { ...data.branch, ...data.setting, turn, rows: 0, window: 0, prompt: true };
-  const { value, error, again } = useReport<CallView>("get_call", fields);
+  const { value, error, again } = useReport<CallView>("get_call", data.waitsFor(turn) ? null : fields);
   const messages = value?.explain.turn === turn ? (value.prompt as ChatMessage[] | null) : null;
   const model = data.turns[turn - 1]?.model ?? "";
   const newest = messages?.slice(-window) ?? [];

@@ -62,8 +62,7 @@ function stateWords(data: SessionData, cell: Cell, result: number): string {
 
 export const describeCell = (data: SessionData, cell: Cell, rows: number[]): string => {
   const result = data.results[rows[cell.row]];
-  if (result.position < 0) return "Not loaded yet";
-  return `Turn ${cell.turn + 1}, result ${result.position} of ${data.tools[result.tool]}, ${stateWords(data, cell, result.number)}, ${number(result.tokens)} tokens`;
+  return result.position < 0 ? "Not loaded yet" : `Turn ${cell.turn + 1}, result ${result.position} of ${data.tools[result.tool]}, ${stateWords(data, cell, result.number)}, ${number(result.tokens)} tokens`;
 };
 
 function lifeOf(data: SessionData, result: number): { uses: number[]; omitted: number[]; restored: number[] } {

@@ -3,9 +3,6 @@ import { plural } from "../../format";
 import { numbersIn, type SessionData } from "../../session";
 import type { TurnView } from "../../types";
 
-/** The policy whose prompts only grow between rebuilds. */
-export const LIVE = "contextrender_cache_aware";
-
 export interface Rebuild {
   turn: number;
   /** The number of results that the previous call showed and this call does not. */

@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final
 
 from contextrender_bridge.base.usage import Usage
@@ -70,6 +71,9 @@ class ReplayedCall:
         return sum(not missing_result.names_only for missing_result in self.missing_results)
 
 
+SELECTION_EVERY: Final = 50
+"""A replay keeps the selection of each call whose turn is a multiple of this."""
+
 Prompt = list[tuple[RenderedMessage, int]]
 """The messages of a prompt, each with its tokens."""
 
@@ -79,14 +83,16 @@ class ReplayedCalls:
     """The recomputed calls of a branch under one setting, and the data that the next call needs.
 
     `prompt` is the prompt of the last answered call. `previous` has the policy and the selection of
-    the same call. `embedded_results` is the number of results that were embedded for answered
-    calls.
+    the same call. `selections` has the policies and selections of some earlier calls, in order, so
+    that any call can be rendered soon (`Replays.selection_before`). `embedded_results` is the
+    number of results that were embedded for answered calls.
     """
 
     by_turn: SettingsByTurn
     calls: list[ReplayedCall] = field(default_factory=list)
     prompt: Prompt = field(default_factory=list)
     previous: tuple[str, Selection] | None = None
+    selections: list[tuple[str, Selection]] = field(default_factory=list)
     embedded_results: int = 0
 
 
@@ -119,8 +125,12 @@ class Replays:
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
         groups = list(self._groups.values())
-        calls = sum(len(replay.calls) for group in groups for replay in group.replays)
-        return CALL_BYTES * calls + sum(group.history.nbytes for group in groups)
+        replays = [replay for group in groups for replay in group.replays]
+        calls = sum(len(replay.calls) for replay in replays)
+        selections = sum(
+            selection.nbytes for replay in replays for _, selection in replay.selections
+        )
+        return CALL_BYTES * calls + selections + sum(group.history.nbytes for group in groups)
 
     def up_to(
         self, settings: Sequence[SettingsByTurn], last_turn: int, deadline: float
@@ -145,6 +155,33 @@ class Replays:
             for calls, call in zip(calls_by_setting, self._next_calls(group), strict=True):
                 calls.append(call)
         return calls_by_setting
+
+    def selection_before(self, by_turn: SettingsByTurn, turn: int, policy: str) -> Selection | None:
+        """Return the selection of an answered call shortly before a turn, or None if there is none.
+
+        First replay the calls up to it, if that was not done before. Return None if the call has
+        another policy than `policy`.
+        """
+        answered_count = min(turn - 1, len(self._branch.answer_positions))
+        group = next(
+            (
+                group
+                for settings, group in self._groups.items()
+                if by_turn in settings and group.call_count >= answered_count
+            ),
+            None,
+        )
+        if group is None:
+            self.up_to([by_turn], answered_count, deadline=inf)
+            group = self._groups[by_turn,]
+        (replay,) = (replay for replay in group.replays if replay.by_turn == by_turn)
+        messages = self._branch.messages_before(turn) or 0
+        newest = [replay.previous] if replay.previous else []
+        earlier = [pair for pair in replay.selections + newest if pair[1].messages < messages]
+        if not earlier:
+            return None
+        selected_policy, selection = earlier[-1]
+        return selection if selected_policy == policy else None
 
     def _group(self, settings: tuple[SettingsByTurn, ...]) -> ReplayGroup:
         """Return the group of these settings, or add a new group if there is none.
@@ -175,6 +212,8 @@ class Replays:
             for replay, (_, selection, prompt) in zip(group.replays, next_calls, strict=True):
                 replay.prompt = prompt
                 replay.previous = replay.by_turn.at(turn).policy, selection
+                if turn % SELECTION_EVERY == 0:
+                    replay.selections.append(replay.previous)
         return [call for call, *_ in next_calls]
 
     def _next_call(
