@@ -56,7 +56,10 @@ class StoreDamaged(StoreUnavailable):
     """Raised when the database's file is damaged: a row or a page is not as it was written."""
 
     def __init__(self) -> None:
-        super().__init__("The store's file is damaged; nothing was written. Restore a backup.")
+        super().__init__(
+            "The store's file is damaged; nothing was written. Restore a backup with "
+            "`contextrender restore`."
+        )
 
 
 class WriteConflict(Exception):
