@@ -174,8 +174,8 @@ def _start_shared(data: Path, *options: str) -> None:
 def sign_in_code(url: str, data: Path | None = None) -> str:
     """Return a code that signs this user in to the console of the service at `url`.
 
-    The code is valid once and for some minutes. It is requested with the token of the server over
-    `data`. Without `data`, use the environment's or the local server's token. Raise
+    The code is valid once and for some minutes. It is requested with the token of the server whose
+    data folder is `data`. Without `data`, use the environment's or the local server's token. Raise
     ContextRenderError if there is no token, or if the service gives no code.
     """
     # Ask the service for a code.

@@ -63,7 +63,7 @@ def _chat_messages(request: ModelRequest) -> list[Json]:
 
 
 def _as_chat(message: AnyMessage) -> Json:
-    """Return a message of LangChain as a chat message, with the calls of the model's message."""
+    """Convert a message of LangChain to a chat message, and keep its tool calls if it has any."""
     if isinstance(message, ToolMessage):
         call_id = {"tool_call_id": message.tool_call_id}
         return {"role": "tool", "content": message.content, **call_id}

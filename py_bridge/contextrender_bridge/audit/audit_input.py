@@ -144,9 +144,9 @@ class AuditInput:
             self.cannot_read(path, error if isinstance(error, OSError) else "damaged archive")
 
     def parsed(self, text: bytes | str) -> Iterator[Json]:
-        """Yield the JSON objects in a line, and count the line and its damaged objects.
+        """Yield the JSON objects in a line, and count the line.
 
-        Invalid UTF-8 is replaced.
+        Each other value, or damaged text, counts as a damaged line. Invalid UTF-8 is replaced.
         """
         self.counts["lines"] += 1
         for value in json_values(text):

@@ -251,9 +251,9 @@ class HistoryCache:
     ) -> HistorySnapshot:
         """Return a snapshot of a history: which of its first messages are recorded, and its items.
 
-        `messages` were read from `items`. Later items do not change how these are read. `cached` is
-        the history that they continue, as `find` returns it. If it is None, compare the fingerprint
-        of the first messages with the fingerprint of the recorded ones. If they differ, no message
+        `messages` were read from `items`, and do not change when items are added. `cached` is the
+        history that they continue, as `find` returns it. If it is None, compare the fingerprint of
+        the first messages with the fingerprint of the recorded ones. If they differ, no message
         counts as recorded.
         """
         if cached is not None:
@@ -263,16 +263,23 @@ class HistoryCache:
             new_blocks = container_blocks(items[cached.item_count :])
             return HistorySnapshot(prefix, fingerprint, items, new_blocks, cached)
         # Read all messages, to find out whether they begin with the recorded ones.
-        with self._lock:
-            previous = self._histories.get(key)
-        prefix = previous.prefix if previous else RecordedPrefix()
-        if prefix.messages > len(messages):
-            prefix = RecordedPrefix()
+        prefix = self._recorded_prefix(key, len(messages))
         prefix_fingerprint = Fingerprint(messages[: prefix.messages])
         fingerprint = prefix_fingerprint.extended(messages[prefix.messages :])
         if prefix_fingerprint != prefix.fingerprint:
             prefix = RecordedPrefix()
         return HistorySnapshot(prefix, fingerprint, items, container_blocks(items))
+
+    def _recorded_prefix(self, key: Key, message_count: int) -> RecordedPrefix:
+        """Return the recorded prefix of the key's last history, or an empty one.
+
+        It is empty if no history is known, or if its prefix has more than `message_count` messages.
+        """
+        with self._lock:
+            cached = self._histories.get(key)
+        if cached is None or cached.prefix.messages > message_count:
+            return RecordedPrefix()
+        return cached.prefix
 
     def remember(
         self,

@@ -162,8 +162,7 @@ class MessagePlan:
         """Show the model's newest answer, the messages at the positions `newest`, unchanged.
 
         Show a line in place of each omitted result of its calls. If `alternates` is true, messages
-        of the model must not be neighbours, and the newest answer cannot be merged with another. So
-        also show a result between the newest answer and the model's message before it.
+        of the model must not be neighbours, so also show a result before the newest answer.
         `answer_ends` maps each message of an answer with several messages to the answer's last one.
         """
         if not newest:
@@ -175,15 +174,24 @@ class MessagePlan:
                 self._arguments.pop((message, number), None)
                 self._calls.add((message, number))
         self._show_stubs(newest, newest.stop)
+        if alternates:
+            self._separate_from_previous(newest.start, answer_ends or {})
+
+    def _separate_from_previous(self, newest: int, answer_ends: Mapping[int, int]) -> None:
+        """Show a result between the newest answer and the model's message before it.
+
+        The newest answer must not change, so it cannot be merged with that message. `newest` is the
+        position of its first message. `answer_ends` is that of `show_newest`.
+        """
         # Find the last shown message before the newest answer. If its answer has several messages,
         # take the last of these: only that one has calls whose results separate the answers.
-        last_shown = max((m for m in self.remaining_messages() if m < newest.start), default=-1)
-        answer_end = (answer_ends or {}).get(last_shown, last_shown)
+        last_shown = max((m for m in self.remaining_messages() if m < newest), default=-1)
+        answer_end = answer_ends.get(last_shown, last_shown)
         # If a message's text is omitted (""), its calls are shown, and so are their results. These
         # results separate it from the newest answer already.
         has_only_calls = self._texts.get(answer_end) == ""
-        if alternates and answer_end >= 0 and not has_only_calls:
-            self._separate(answer_end, newest.start)
+        if answer_end >= 0 and not has_only_calls:
+            self._separate(answer_end, newest)
 
     def _separate(self, message: int, newest: int) -> None:
         """Show a result between `message` and the model's newest answer, if there is none.

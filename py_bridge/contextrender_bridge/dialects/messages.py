@@ -76,7 +76,7 @@ class MessagesTranscript(Transcript):
         """Read `system` and the items of `messages`, and record which items have cache marks.
 
         If `previous`, an earlier transcript, can be reused, copy what it read of the items before
-        `_read_count`, and read the others. Volatile items, from `_end` on, may change in the next
+        `_read_count`, and read the others. The last items, from `_end` on, may change in the next
         request, so they are not read.
         """
         # The earlier transcript can be reused only if it has the same system prompt.
@@ -91,21 +91,27 @@ class MessagesTranscript(Transcript):
         if system is not None and not earlier:
             self.messages.append({"role": "system", "content": system})
             self._finish_item(NO_ITEM, is_always_sent=False)
-        # Read each item, and note how each of its blocks was read. A plan decides on texts, media,
-        # calls and results. An item without any of these, or with a block that cannot be read, is
-        # always sent.
+        self._read_new_items()
+        # The numbers of the items with cache marks of the agent, also of those from `_end` on.
+        self._marked: list[int] = (
+            [n for n in earlier._marked if n < self._read_count] if earlier else []
+        )
+        unread_items = enumerate(self._items[self._read_count :], self._read_count)
+        self._marked += [index for index, item in unread_items if marks_in(item)]
+
+    def _read_new_items(self) -> None:
+        """Read each new item, and add how each of its blocks was read to the readings.
+
+        A plan decides on texts, media, calls and results. An item without any of these, or with a
+        block that cannot be read, is always sent.
+        """
         for index, item in enumerate(self._new_items, self._read_count):
             blocks = _blocks(item)
             self._readings.append([] if blocks is None else self._read(item, blocks))
             kinds = {reading.kind for reading in self._readings[-1]}
-            self._finish_item(index, is_always_sent="other" in kinds or kinds <= {"thinking"})
+            has_nothing_to_plan = kinds <= {"thinking"}
+            self._finish_item(index, is_always_sent="other" in kinds or has_nothing_to_plan)
         self._readings += [[] for _ in self._items[self._end :]]
-        # The numbers of the items with cache marks of the agent, the volatile items included.
-        self._marked: list[int] = (
-            [n for n in earlier._marked if n < self._read_count] if earlier else []
-        )
-        new_items = enumerate(self._items[self._read_count :], self._read_count)
-        self._marked += [index for index, item in new_items if marks_in(item)]
 
     @property
     def cache_ttl_minutes(self) -> float:
@@ -315,7 +321,8 @@ def _shown_item(item: Json, readings: Sequence[_BlockReading], plan: MessagePlan
         if not is_shown or text == "":
             return None
         return item if text is None else {**item, "content": text}
-    # Collect the shown blocks, with their texts replaced or cut.
+    # Collect the shown blocks, with their texts replaced or cut. Several text blocks may be of one
+    # message. Its substitute text replaces them all, but a `CutText` cuts each of them.
     blocks: list[Any] = []
     substituted: set[int] = set()  # messages whose substitute text is already in a block
     cut = _cut_blocks(content, readings, plan)

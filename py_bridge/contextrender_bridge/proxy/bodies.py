@@ -93,7 +93,7 @@ class RecentBodies:
         return body
 
     def drop_large(self) -> None:
-        """Remove the bodies with more than `LARGE_CHARACTERS` from the cache."""
+        """Remove the bodies whose `prefix` has more than `LARGE_CHARACTERS` from the cache."""
         self._bodies = [body for body in self._bodies if len(body.prefix) <= LARGE_CHARACTERS]
 
     def _find_earlier(self, text: str) -> tuple[Body | None, int]:
@@ -141,9 +141,9 @@ def _parse(text: str, key: str, earlier: Body | None, shared_count: int) -> Body
     while has_field:
         name, at = read_value(text, at)
         at = skip(text, at, ":")
-        if name == key and text[at] == "[" and not body.prefix:
-            # Read the items one by one, to keep their positions. This sets `body.prefix`, unless
-            # the list is empty.
+        has_items = bool(body.prefix)  # the text up to the last item; empty before the first
+        if name == key and text[at] == "[" and not has_items:
+            # Read the items one by one, to keep their positions. This also sets `body.prefix`.
             body.fields_before = dict(body.fields)
             at = _read_items(text, at, key, body)
         else:

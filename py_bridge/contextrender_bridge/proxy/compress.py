@@ -66,10 +66,10 @@ class Compression:
     ) -> Json:
         """Answer a request to compress `messages`, or to record the `usage` of a `session`'s call.
 
-        In the reply, `unchanged` is the number of first messages that equal those of the session's
-        previous reply. If the gateway sent those messages to the provider, its cache has the prompt
-        up to there. If the messages are malformed, return them as they are. Raise InvalidRequest if
-        `messages` is no list.
+        In the reply, `unchanged` is the number of messages with which both this reply and the
+        session's previous reply begin. If the gateway sent them to the provider, they are in the
+        provider's cache. If the messages are malformed, return them as they are. Raise
+        InvalidRequest if `messages` is no list.
         """
         if "usage" in body and "messages" not in body:
             return self._report_usage(body, controls)

@@ -266,16 +266,24 @@ def _call_directly(name: str, hook: Any) -> None:
 
     def add_hookimpl(other_implementation: Any) -> None:
         """Add a plugin's implementation, and call the hook through the manager from now on."""
-        # Remove the override from the hook object, so that its class's own method is used again.
-        del hook._add_hookimpl
+        del hook._add_hookimpl  # Remove the override, so that the class's own method is used again.
         hook._add_hookimpl(other_implementation)
         set_callee(through_manager)
 
-    # Override the method by which a plugin adds its implementation.
+    # Override, in this hook alone, the method by which the manager adds a plugin's implementation.
     hook._add_hookimpl = add_hookimpl
-    # Callers may omit what has a default in the manager's signature. jaclang's function need not
-    # have these defaults, so a copy of it gets them.
-    defaults = tuple(p.default for p in parameters.values() if p.default is not Parameter.empty)
-    set_callee(
-        FunctionType(function.__code__, function.__globals__, name, defaults, function.__closure__)
+    set_callee(_copy_with_defaults(name, function, parameters.values()))
+
+
+def _copy_with_defaults(
+    name: str, function: FunctionType, parameters: Iterable[Parameter]
+) -> FunctionType:
+    """Return a copy of jaclang's function of a hook, with the defaults of the manager's parameters.
+
+    Callers may omit what has a default in the manager's signature, but jaclang's function need not
+    have these defaults.
+    """
+    defaults = tuple(p.default for p in parameters if p.default is not Parameter.empty)
+    return FunctionType(
+        function.__code__, function.__globals__, name, defaults, function.__closure__
     )

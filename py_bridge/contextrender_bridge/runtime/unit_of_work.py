@@ -111,9 +111,10 @@ class PendingChanges:
         return batch, committed
 
     def mark_written(self, committed: CommittedRows) -> None:
-        """Update the rows after their batch was written, and forget the deletions."""
+        """Add the rows that were written to those that were read, and forget the deletions."""
         self.nodes |= committed.nodes
         self.edges |= committed.edges
+        # `delete_row` has already removed the other deleted rows.
         for id in self.unread_nodes_to_delete:
             self.nodes.pop(id, None)
         self.deleted_nodes.clear()

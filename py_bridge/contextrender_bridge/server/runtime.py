@@ -162,7 +162,8 @@ class Runtime:
             """Run the walker once, with its own context variables. Raise _Retry if it conflicts."""
             try:
                 return contextvars.copy_context().run(self._attempt, run, fields)
-            except PendingProviderCall as call:  # It is a result too, for which nothing is written.
+            except PendingProviderCall as call:
+                # It ends the attempts, as a reply does. It is raised only to write nothing.
                 return call
 
         # Sessions with the same hash share a start lock.
@@ -241,10 +242,12 @@ class Runtime:
     def _walk(self, run: WalkerRun, walker: Any, memory: RequestMemory) -> Any:
         """Run a walker, write its changes, and return its reply, or None if it was sent early.
 
-        If the walker needs an answer that `run.answers` lacks, it stops with a PendingProviderCall.
-        If it has used no answer before, write its changes, which are new messages, and return this
-        call. Otherwise raise this call and write nothing: changes that depend on answers are
-        written when the walker has all of its answers.
+        If the walker needs an answer that `run.answers` lacks, it stops with a PendingProviderCall:
+
+        - If it has used no answer before, write its changes, which are new messages, and return
+          the PendingProviderCall.
+        - If it has used an answer, write nothing, and raise the PendingProviderCall. Changes that
+          depend on answers are written when the walker has all of its answers.
         """
         # Break the walker's reference cycle with its anchor, to free it with the request.
         memory.on_end.callback(vars(walker).clear)

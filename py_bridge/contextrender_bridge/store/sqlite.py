@@ -108,8 +108,8 @@ class SqliteStore(Store):
     def transaction(self) -> Iterator[sqlite3.Cursor]:
         """Return a cursor in a transaction, which is committed when the block ends.
 
-        First wait for other writers. Check the file before the transaction and the log in it,
-        because a write to a file that was replaced or damaged would be lost.
+        First wait for other writers. Check the file before the transaction begins, and the log
+        after it has begun, because a write to a file that was replaced or damaged would be lost.
         """
         self._file.check_whole(before_write=True)
         with self._connection() as connection:

@@ -119,23 +119,23 @@ class SqliteFile:
             raise StoreUnavailable(
                 f"{self._path} is not the file that was opened; nothing was written."
             )
-        if self._has_plausible_changes():
+        if self._looks_whole():
             return
         # Another process may be copying pages into the file, so wait and check again.
         for pause in CHECKPOINT_SECONDS:
             time.sleep(pause)
-            if self._has_plausible_changes():
+            if self._looks_whole():
                 return
         raise StoreUnavailable(
             f"{self._path} was cut or overwritten by another program; nothing was written. "
             "Stop the server and restore a backup."
         )
 
-    def _has_plausible_changes(self) -> bool:
-        """Return whether SQLite may have made the changes since the last check.
+    def _looks_whole(self) -> bool:
+        """Return whether SQLite itself may have made the file's changes since the last check.
 
-        Compare the file's header and size with the header and size at the last check. Remember them
-        for the next check if the result is true.
+        It has not if the header is invalid or older, or if the file was cut before pages that the
+        header counts. If the file looks whole, remember its header and size for the next check.
         """
         with self._header_lock:
             self._handle.seek(0)

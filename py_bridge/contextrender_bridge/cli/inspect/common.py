@@ -71,7 +71,7 @@ class ServiceClient:
         try:
             return self._client.call(endpoint, fields)
         except NotFound as error:
-            # Try again with the complete name, unless the session is not what is missing.
+            # If it is the session that is missing, try again with its complete name.
             is_session_missing = error.message.startswith("no session ")
             if not is_session_missing or endpoint in EXACT_NAME_ENDPOINTS:
                 raise

@@ -55,14 +55,15 @@ class MemoryTrimmer:
     def trim(self) -> None:
         """Drop large idle sessions, and give free memory back to the system if it is worth it.
 
-        That is the case if the process has grown, if a session was dropped, and once more some
-        checks after the growth (TRIM_CHECKS). The server calls this every CHECK_SECONDS.
+        It is worth it if the process has grown or if a session was dropped. It is also worth it at
+        the last of the TRIM_CHECKS checks that begin with the growth, because the requests that
+        used the memory should then be over. The server calls this every CHECK_SECONDS.
         """
         has_grown = resident_bytes() >= self._least_bytes + MIN_GROWTH_BYTES
         has_dropped = WORKING_SET.drop_idle(LARGE_SESSION_BYTES, IDLE_SECONDS)
         self._checks_left = TRIM_CHECKS if has_grown else max(self._checks_left - 1, 0)
-        is_due_again = self._checks_left == 1
-        if has_grown or has_dropped or is_due_again:
+        is_last_check = self._checks_left == 1
+        if has_grown or has_dropped or is_last_check:
             # First free objects in reference cycles: an idle process might not collect them soon.
             gc.collect()
             return_free_memory()

@@ -100,8 +100,8 @@ class Hermes(Agent):
 def _route_provider(settings: HermesSettings, routes: ProviderRoutes) -> None:
     """Redirect the configured provider: add its route to the run's settings.
 
-    These are `settings.overlay` or `settings.env`, depending on where the address is found. Raise
-    CommandError if no address is found.
+    The route is added to `settings.overlay` or `settings.env`, depending on where the address is
+    found. Raise CommandError if no address is found.
     """
     name = settings.provider
     plain_name = name.removeprefix("custom:")
@@ -115,6 +115,7 @@ def _route_provider(settings: HermesSettings, routes: ProviderRoutes) -> None:
     elif name in KNOWN_PROVIDERS:
         _route_known_provider(settings, name, routes)
     elif base := _bare_address(settings, name):
+        # `auto` lets Hermes choose a provider, so it cannot name the entry with the route.
         provider = "custom" if name == "auto" else name
         _route_bare_address(settings, provider, base, routes)
     else:
