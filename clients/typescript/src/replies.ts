@@ -540,7 +540,7 @@ export interface CallUsage {
  * are the results that the answer used, and `misses` the results that it missed (docs/method.md, Misses). `old_versions` are the
  * results of which the answer used lines that an earlier edit had replaced. If the call was not `recorded`, all of these are
  * recomputed by today's rules. `delivery` is "rendered", "full" or "holdout". `budget` is the call's own budget, in tokens.
- * `faulted` is true if an automatic budget grew because the answer before used a value that its prompt did not have.
+ * `faulted` is true if the answer before used a value that its prompt did not have. An automatic budget then grows.
  * `first_byte_ms` and `reply_ms` are the milliseconds until the first and the last byte of the provider's reply, `status` is the
  * reply's HTTP status, and `error` is the provider's code of a failure. They are 0 and empty if unknown.
  */

@@ -256,7 +256,7 @@ export class Grid {
     ctx.stroke();
     ctx.fillStyle = look.complete;
     for (let turn = first; turn < last; turn++) {
-      if (!turns[turn]?.faulted) continue;
+      if (!turns[turn]?.faulted || turns[turn].budget <= (turns[turn - 1]?.budget ?? 0)) continue;
       ctx.beginPath();
       ctx.arc(x(turn), y(turns[turn].budget), 2.5, 0, 7);
       ctx.fill();

@@ -33,7 +33,7 @@ export function rebuildsOf(turns: TurnView[]): Rebuild[] {
 const MOST = 100;
 
 export function Rebuilds({ data, rebuilds }: { data: SessionData; rebuilds: Rebuild[] }) {
-  const faults = data.turns.filter((turn) => turn?.faulted).length;
+  const faults = data.turns.filter((turn, index) => turn?.faulted && turn.budget > (data.turns[index - 1]?.budget ?? turn.budget)).length;
   if (rebuilds.length === 0) return null;
   return (
     <p class="rebuilds">

@@ -96,7 +96,7 @@ def sum_costs(sessions: Iterable[Iterable[ToolCost]]) -> list[ToolCost]:
 
 
 def advise_on_tools(tools: Sequence[ToolCost]) -> list[str]:
-    """Return the advice in sentences: on large unused results, and on tools that are never called.
+    """Return the advice in sentences: on large results, unused results, and tools never called.
 
     The first sentence names the tool with the most excess tokens. Each sentence is left out if it
     does not apply. If none applies, return a sentence that says so.
@@ -111,18 +111,29 @@ def advise_on_tools(tools: Sequence[ToolCost]) -> list[str]:
     never_called = [tool for tool in tools if tool.declared and not tool.results]
     if never_called:
         tokens = sum(tool.declared for tool in never_called)
-        names = ", ".join(_short_name(tool.name) for tool in never_called[:MAX_NAMES])
-        hidden_count = len(never_called) - MAX_NAMES
-        more_note = f" and {hidden_count} more" if hidden_count > 0 else ""
         sentences.append(
-            f"Never called: {names}{more_note}; their declarations are {tokens:,} tokens of every "
-            f"request{_about_dollars(sum(tool.cost for tool in never_called))}. "
+            f"Never called: {_names_of(never_called)}; their declarations are {tokens:,} tokens of "
+            f"every request{_about_dollars(sum(tool.cost for tool in never_called))}. "
             "Switch them off in the agent."
+        )
+    never_used = [tool for tool in tools if tool.results and not tool.reused]
+    if never_used:
+        tokens = sum(tool.tokens for tool in never_used)
+        sentences.append(
+            f"Results never used: {_names_of(never_used)}; their results are {tokens:,} tokens"
+            f"{_about_dollars(sum(tool.dollars or 0.0 for tool in never_used))}."
         )
     if sentences:
         return sentences
     is_declared = any(tool.declared for tool in tools)
     return ["No tool floods" + (", and every declared one was called." if is_declared else ".")]
+
+
+def _names_of(tools: Sequence[ToolCost]) -> str:
+    """Return the names of the first tools, and how many there are besides."""
+    names = ", ".join(_short_name(tool.name) for tool in tools[:MAX_NAMES])
+    hidden_count = len(tools) - MAX_NAMES
+    return names + (f" and {hidden_count} more" if hidden_count > 0 else "")
 
 
 def _flood_sentence(tool: ToolCost) -> str:
