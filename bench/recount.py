@@ -150,7 +150,8 @@ def value_misses(
     complete_texts = texts_of_results(prompts)
     missing_values: dict[tuple[int, int], set[str]] = {}
     for turn, result, value in slow_rules.lacking(messages, prompts):
-        if slow_rules.text_of(messages[result]["content"]) not in complete_texts[turn]:
+        text = slow_rules.text_of(messages[result]["content"])
+        if not has_complete(complete_texts[turn], text):
             missing_values.setdefault((turn, result), set()).add(value)
     misses: set[tuple[int, int]] = set()
     for (turn, result), values in missing_values.items():
@@ -176,7 +177,7 @@ def repeated_calls(
             if same:
                 turn, latest = turns[position], max(same)
                 text = slow_rules.text_of(messages[latest]["content"])
-                if text not in complete_texts[turn]:
+                if not has_complete(complete_texts[turn], text):
                     misses.add((turn, latest))
     return misses
 
@@ -187,6 +188,11 @@ def texts_of_results(prompts: dict[int, list[Json]]) -> dict[int, set[str]]:
         turn: {slow_rules.text_of(m["content"]) for m in prompt if m["role"] == "tool"}
         for turn, prompt in prompts.items()
     }
+
+
+def has_complete(texts: set[str], text: str) -> bool:
+    """Return whether one of the texts is this text, alone or followed by a restored result."""
+    return text in texts or any(other.startswith(f"{text}\n\n") for other in texts)
 
 
 def is_field_name(value: str, text: str) -> bool:

@@ -193,14 +193,13 @@ def fit_texts(
         for number, message in enumerate(history):
             remaining = rendered.remaining_message(number)
             if remaining is None:
-                # Roles must alternate, so a line replaces a result between two of the model's
-                # messages.
+                # Roles must alternate, so a line replaces a result after a message of the model.
                 follows_assistant = prompt and prompt[-1].get("role") == "assistant"
                 if follows_assistant and message.get("role") != "assistant":
                     prompt.append({**message, "content": OMITTED})
             elif remaining.text is None:  # shown unchanged
                 prompt.append(message)
-            elif remaining.text:  # An empty text shows only calls, which these messages lack.
+            elif remaining.text:  # empty if only calls are shown, which these messages lack
                 content = with_text(message.get("content"), remaining.text)
                 prompt.append({**message, "content": content})
         return prompt

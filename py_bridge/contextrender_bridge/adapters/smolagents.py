@@ -166,10 +166,9 @@ def _render_message(
 ) -> ChatMessage | None:
     """Return the message as rendered, or None if it is omitted.
 
-    Its chat message has this `position` in the recorded history, and `call_count` tool calls.
+    The recorded history has it at this `position`, with `call_count` tool calls.
     """
-    # For its final answer, an agent treats the first message as the system message. So never omit
-    # that message.
+    # For its final answer, an agent expects a system message at the beginning. So never omit one.
     if message.role == MessageRole.SYSTEM:
         return message
     remaining = rendered.remaining_message(position, call_count)

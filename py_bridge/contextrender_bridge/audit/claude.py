@@ -171,11 +171,11 @@ class _Session:
         self._open_answers = {key: answer for key, answer in answers if REQUEST_MARK in key}
 
     def _entry(self, record: Json, role: str, id: str, usage: Usage | None) -> Entry:
-        """Return the entry that a record belongs to: an answer's earlier records, or a new entry.
+        """Return the entry of a record: that of its answer's earlier records, or a new one.
 
-        `id` is the message's id. Some gateways give all answers the same one, so the request's id
-        is compared, too. A record without a request's id belongs to the open answer with its `id`
-        only if both prompts have equally many tokens.
+        Records of one answer have the same message `id`. Some gateways give all answers the same
+        `id`, so the request's id must be equal, too. If a record has no request's id, its prompt
+        must have as many tokens as that of the earlier records.
         """
         time = second_of(record.get("timestamp"))
         uuid, request = str(record.get("uuid") or ""), str(record.get("requestId") or "")

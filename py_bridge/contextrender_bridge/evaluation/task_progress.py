@@ -37,7 +37,7 @@ class TaskProgress:
         self._sizes = sizes
         self._advance = advance
         # The number of pauses of each task, in memory that the worker processes share. A task
-        # pauses at each of its small steps, so the pauses show how far it is.
+        # pauses often within a step, so the pauses show how far it is.
         self.counts: Any = multiprocessing.get_context("spawn").Array("q", len(sizes), lock=False)
         self._finished: set[int] = set()
         self._reported_steps = 0
@@ -82,10 +82,10 @@ def work_in_worker[R](task: int, work: Callable[..., R], *arguments: Any) -> R:
     """Do the work of a task in a worker process, and count its pauses for the progress bar."""
 
     def count() -> None:
-        """Count a small step of `task`; the parent process reads the count."""
+        """Count a pause of `task`; the parent process reads the count."""
         _COUNTS[task] += 1
 
-    with pausing(count):  # the work calls `count` at each of its small steps
+    with pausing(count):  # the work calls `count` at each pause
         return work(*arguments)
 
 
@@ -101,5 +101,5 @@ def work_here[R](progress: TaskProgress, task: int, work: Callable[..., R], *arg
             last_update = time.monotonic()
             progress.show()
 
-    with pausing(count):  # the work calls `count` at each of its small steps
+    with pausing(count):  # the work calls `count` at each pause
         return work(*arguments)

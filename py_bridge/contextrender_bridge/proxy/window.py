@@ -115,7 +115,8 @@ class WindowedRequest:
 
         `size` is the present number of bytes. The tokens are estimated, so the cut body may be
         hardly smaller in bytes. If it has more than `MAX_RETRY_SHARE` of `size`, cut it further, in
-        at most `MAX_CUT_ATTEMPTS` attempts in all. Return None if it stays too large.
+        at most `MAX_CUT_ATTEMPTS` attempts in all. If it stays too large, return None and restore
+        `truncated_to`, which each cut sets.
         """
         previous_tokens = self.truncated_to
         tokens = previous_tokens or self._measured.tokens

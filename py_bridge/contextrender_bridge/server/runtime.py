@@ -163,7 +163,8 @@ class Runtime:
             try:
                 return contextvars.copy_context().run(self._attempt, run, fields)
             except PendingProviderCall as call:
-                # It ends the attempts, as a reply does. It is raised only to write nothing.
+                # The walker needs a model first, and has written nothing. The caller calls the
+                # model and runs the walker anew, so the attempts end as with a reply.
                 return call
 
         # Sessions with the same hash share a start lock.

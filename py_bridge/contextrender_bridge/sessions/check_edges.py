@@ -74,8 +74,8 @@ class _EdgeCheck:
         self._call_names: dict[UUID, str] = {}
         """The name that findings use for each call that the branches may have, by the call's id."""
         self._checked: dict[UUID, str] = {}
-        """The names, for findings, of the calls and events whose edges of types in `DERIVED` are
-        wrong if they are not in `_expected`, by id."""
+        """The calls and events whose edges of types in `DERIVED` are compared with `_expected`.
+        Each id has the name that findings use."""
         self._expected: set[Edge] = set()
         """The edges of types in `DERIVED` that the nodes require or permit."""
 

@@ -42,7 +42,7 @@ def draw(view: Json, session: str, totals: Json | None) -> RenderableType:
     """Return a headline, and a table of the results whose used values were not in the prompt.
 
     `view` is the reply of `misses`. If `totals` is None, the headline does not have the share of
-    steps. Of the misses of names of tools or fields alone, the headline has only the number.
+    steps. Misses of names of tools or fields alone are only counted, in the headline.
     """
     misses = [miss for miss in view["misses"] if not miss["names_only"]]
     names_only_count = len(view["misses"]) - len(misses)

@@ -91,10 +91,10 @@ def match_branch(
     If no branch has the messages before `offset`, raise HistoryDiverged with the number of recorded
     messages.
     """
-    branch, matched = ROOT, 0  # no branch
+    branch, matched = ROOT, 0  # ROOT stands for no branch
     if offset:
         # The messages before `offset` were not sent, so their digest must be recorded. Begin with
-        # the oldest branch that has them, because the loop finds the branches that forked later.
+        # the oldest branch that has them: the loop below only finds branches that forked later.
         prefix_branch = _branch_with_prefix(branches, head, offset, prefix, history_of)
         branch, matched = _oldest_ancestor_with(branches, prefix_branch, offset), offset
     # A branch differs from its parent from its first own message on. If the transcript has the

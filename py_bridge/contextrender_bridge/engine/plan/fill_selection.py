@@ -95,10 +95,10 @@ def show_in_part(
 
 
 def _excerpt_share(builder: SelectionBuilder, results: Sequence[int], token_limit: float) -> float:
-    """Return the tokens of each result's excerpt: equal shares of the limit less all their calls.
+    """Return the tokens that each result's excerpt may have: an equal share of what calls leave.
 
-    If a share is below `MIN_SHOWN`, return `MIN_EXCERPT`: the results must be shown, so their
-    excerpts may exceed the limit.
+    The calls of all results use a part of `token_limit`. If a share is below `MIN_SHOWN`, return
+    `MIN_EXCERPT`: the results must be shown, so their excerpts may exceed the limit.
     """
     call_tokens = sum(builder.call_tokens[result] for result in results)
     share = (token_limit - call_tokens) / len(results)
