@@ -133,7 +133,12 @@ def test_counts_are_parsed() -> None:
     assert count_of(float("nan")) is None and count_of(float("inf")) is None
 
 
-@pytest.mark.parametrize(("codings", "body"), ENCODED_TEXTS)
+@pytest.mark.parametrize(
+    ("codings", "body"),
+    ENCODED_TEXTS,
+    # Not named by their bytes: these contain the time, so the processes of one run would differ.
+    ids=[f"{codings} {number}" for number, (codings, _) in enumerate(ENCODED_TEXTS)],
+)
 def test_content_codings_are_decoded_in_pieces(codings: str, body: bytes) -> None:
     assert decode_body(codings, body, 2**20) == TEXT
     assert decode_body(codings, body, 10) == TEXT[:10]
