@@ -139,8 +139,9 @@ def test_only_settings_read_the_environment() -> None:
     package = "py_bridge/contextrender_bridge"
     assert readers == {
         f"{package}/base/settings.py",
-        # Two read the variables of other programs, which are not settings of ContextRender.
+        # Three read the variables of other programs, which are not settings of ContextRender.
         f"{package}/proxy/surroundings.py",
+        f"{package}/cli/uninstall.py",
         f"{package}/plugins/hosts/base.py",
         # Two pass the environment to a process that they start.
         f"{package}/plugins/start.py",
