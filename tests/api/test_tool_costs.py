@@ -44,7 +44,7 @@ def test_tools_of_sessions_are_added_up(api: Api) -> None:
     )
     assert newest == second and (first["sessions"], both["sessions"]) == (1, 2)
     assert both["tools"][0]["results"] == 3
-    assert both["advice"] == ["Results never used: look; their results are 18 tokens."]
+    assert both["advice"] == ["No answer used a result of look: 18 tokens."]
     assert both["tools"][0]["tokens"] == sum(view["tools"][0]["tokens"] for view in (first, second))
     assert both["tools"][0]["largest_session"] == "first"
     assert api("tools", session="first", branch=0) == first

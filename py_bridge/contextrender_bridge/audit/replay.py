@@ -47,7 +47,7 @@ class ReplayReport:
     hidden_summaries: int = 0
     """The number of compactions whose summary is not recorded as text."""
     estimated: int = 0
-    """How many of `compactions` lack a record of the files that the agent put back."""
+    """The number of `compactions` without a record of the files that the agent put back."""
 
     @property
     def verdict(self) -> Verdict | None:

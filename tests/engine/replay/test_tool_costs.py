@@ -56,7 +56,7 @@ def test_advice_names_large_and_unused_tools() -> None:
     assert advise_on_tools([used, small])[0].startswith("No tool floods")
     unread = replace(small, name="mail", reused=0, tokens=70, dollars=0.5)
     (unused,) = advise_on_tools([small, unread])
-    assert unused == "Results never used: mail; their results are 70 tokens, about $0.5000."
+    assert unused == "No answer used a result of mail: 70 tokens, about $0.5000."
     many = [ToolCost(f"{place}" * 99, declared=1) for place in range(5)]
     (sentence,) = advise_on_tools(many)
     assert " and 2 more; " in sentence and "$" not in sentence and len(sentence) < 260

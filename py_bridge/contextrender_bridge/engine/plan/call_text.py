@@ -54,10 +54,10 @@ def select_text(context: CallContext, before: TextSelection = ALL_TEXT) -> TextS
     The size is right if it is between the shares `RETURN` and `CAP` of the text budget. A selection
     of all text is never too small.
     """
-    total, budget = int(sizes_of(before, context).sum()), _text_budget(context)
-    min_tokens = 0 if before == ALL_TEXT else RETURN * budget
-    is_right_size = min_tokens <= total <= CAP * budget
-    return before if is_right_size else _select_less_text(context)
+    total, text_budget = int(sizes_of(before, context).sum()), _text_budget(context)
+    min_tokens = 0 if before == ALL_TEXT else RETURN * text_budget
+    is_right_size = min_tokens <= total <= CAP * text_budget
+    return before if is_right_size else _select_less_text(context, text_budget)
 
 
 def min_budget_for_users(context: CallContext) -> float:
@@ -82,29 +82,29 @@ def _text_budget(context: CallContext) -> float:
     return min(budget, max(MAX_TEXT_BUDGET, user_needs))
 
 
-def _select_less_text(context: CallContext) -> TextSelection:
+def _select_less_text(context: CallContext, text_budget: float) -> TextSelection:
     """Return a text selection whose size is about the share `TARGET` of the text budget.
 
     Drop texts of the assistant first. If that is not enough, cut texts of the user. If all texts
     then leave too few tokens for the newest results, cut all texts.
     """
-    budget, sizes = _text_budget(context), context.text_tokens.copy()
+    sizes = context.text_tokens.copy()
     are_users = _are_cut_like_users(context)
     total = int(sizes.sum())
 
     # Drop the assistant's texts, the oldest first, but never the last one.
     dropped: list[int] = []
     for position in np.flatnonzero(_may_be_dropped(context) & ~are_users & (sizes > 0)).tolist():
-        if total <= TARGET * budget:
+        if total <= TARGET * text_budget:
             break
         total -= int(sizes[position])
         sizes[position] = 0
         dropped.append(position)
-    if total <= TARGET * budget:
+    if total <= TARGET * text_budget:
         return TextSelection(tuple(dropped))
 
     # Cut the user's texts, and then all texts if they leave too few tokens for the newest results.
-    cut = _cut_users(context, sizes, are_users)
+    cut = _cut_users(context, text_budget, sizes, are_users)
     for position, substitute in cut.items():
         sizes[position] = substitute.tokens
     cut |= _cut_remaining(context, sizes)
@@ -112,7 +112,7 @@ def _select_less_text(context: CallContext) -> TextSelection:
 
 
 def _cut_users(
-    context: CallContext, sizes: Ints, are_users: NDArray[np.bool_]
+    context: CallContext, text_budget: float, sizes: Ints, are_users: NDArray[np.bool_]
 ) -> dict[int, Substitute]:
     """Return excerpts of the user's messages, so that text has at most `TARGET` of its budget.
 
@@ -128,7 +128,7 @@ def _cut_users(
         if position not in complete
     }
     other_tokens = int(sizes.sum()) - sum(sizes_to_cut.values())
-    limit = int(TARGET * _text_budget(context)) - other_tokens
+    limit = int(TARGET * text_budget) - other_tokens
     min_tokens = sum(min(size, MIN_TOKENS) for size in sizes_to_cut.values())
     return excerpts_of(sizes_to_cut, max(limit, min_tokens), view.text_of, view.counter)
 

@@ -120,7 +120,7 @@ def advise_on_tools(tools: Sequence[ToolCost]) -> list[str]:
     if never_used:
         tokens = sum(tool.tokens for tool in never_used)
         sentences.append(
-            f"Results never used: {_names_of(never_used)}; their results are {tokens:,} tokens"
+            f"No answer used a result of {_names_of(never_used)}: {tokens:,} tokens"
             f"{_about_dollars(sum(tool.dollars or 0.0 for tool in never_used))}."
         )
     if sentences:
