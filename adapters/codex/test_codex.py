@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from contextrender_bridge import Credentials
+from contextrender_bridge.base.setting_kinds import AUTO
 from contextrender_bridge.base.wire import Json
 
 from adapters.conftest import Loopback, proxying
@@ -104,6 +105,19 @@ def test_agent_continues_past_its_window_without_service(
     bodies = [request.body for request in loopback.model.asked if request.method == "POST"]
     (compacting,) = [body for body in bodies if b"CONTEXT CHECKPOINT COMPACTION" in body]
     assert 0.75 < len(compacting) / 4 / script.window <= 1
+
+
+def test_newest_result_of_less_than_8000_tokens_is_complete(
+    service: Credentials, loopback: Loopback, tmp_path: Path
+) -> None:
+    """Nine files of 7,000 tokens exceed the automatic budget, but each is complete when read."""
+    looks = [adapt_to_tools(Call("look", {"host": f"host_{number}_X"})) for number in range(9)]
+    script = Script(loopback.model, [*looks, Say("All.")], is_agents)
+    with proxying(service, f"{loopback.model.url}/v1", AUTO, "contextrender_cache_aware") as proxy:
+        ask = asking(proxy, tmp_path, "gpt-5.5")
+        hosts.lengthen(tmp_path / "work", [450] * 9)
+        assert spoken(ask("Find out which of the nine hosts are slow.")) == ["All."]
+    hosts.check_newest_complete(script, '"function_call_output"', 450)
 
 
 def adapt_to_tools(step: Step) -> Step:

@@ -66,7 +66,7 @@ def check_newest_complete(script: Script, start: str, rows: int) -> None:
     `start` is how a result begins in the JSON of a request.
     """
     row_names = [f"row {row:05}:" for row in range(rows)]
-    texts = [json.dumps(body["messages"]) for body in script.requests]
+    texts = [json.dumps(body.get("messages") or body["input"]) for body in script.requests]
     for text in texts[1:]:
         newest = text.rpartition(start)[2]
         assert not [name for name in row_names if name not in newest]
