@@ -35,6 +35,11 @@ def as_json_text(value: object, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=not is_utf8, indent=indent)
 
 
+def count_of(count: int, noun: str) -> str:
+    """Return a number with its noun, such as `1 run` or `2,000 runs`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def printable(text: str, longest: int | None = None) -> str:
     """Return a text as one line, without characters that a terminal would act on.
 

@@ -9,10 +9,11 @@ from contextrender_bridge.audit.run_reader import RecordedRun
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.evaluation import compactions
-from contextrender_bridge.evaluation.compactions import measure_runs
-from contextrender_bridge.evaluation.runs import Run
+from contextrender_bridge.evaluation.compactions import measure_sample
+from contextrender_bridge.evaluation.runs import Run, compactions_of
 
 from tests.audit.homes import CLAUDE, CODEX, at, audit_home, claude, meta, write_files
+from tests.audit.test_readers import heard, result, said, use
 from tests.support.command import printed
 from tests.support.transcripts import assistant, step, user
 
@@ -159,10 +160,11 @@ def test_random_sample_of_compactions_is_measured(monkeypatch: pytest.MonkeyPatc
             Run(f"{number}#1", "", "", before),
             Run(f"{number}#2", "", "", after, continues=f"{number}#1"),
         ]
-    score = measure_runs(runs, 1)
+    found = compactions_of(runs)
+    score = measure_sample(found, 1)
     assert (score.count, score.measured, score.steps["all"]) == (6, 3, 3)
     assert 0 < (score.share("summary") or 0) < 1  # not only the first or the last three
-    assert measure_runs(runs, 1).steps == score.steps
+    assert measure_sample(found, 1).steps == score.steps
 
 
 def long_run(prompt: int) -> RecordedRun:
@@ -175,6 +177,29 @@ def test_run_with_rendered_prompts_is_recognised() -> None:
     assert is_sent_shortened(long_run(5_000))
     assert not is_sent_shortened(long_run(9_000))
     assert not is_sent_shortened(RecordedRun("a", "s", "a", "m", [user("Go."), assistant("Done.")]))
+
+
+@pytest.mark.parametrize("has_other_run", [False, True])
+def test_audit_of_shortened_runs_has_advice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_other_run: bool
+) -> None:
+    """Runs that `wrap` shortened cannot be replayed, although they had results to omit."""
+    long_result = result("a") | {"content": "plain words " * 4_000}
+    wrapped = [heard("1", "Go."), said("2", "m1", use("a"), 1), heard("3", [long_result])]
+    files = {f"{CLAUDE}/wrapped.jsonl": [*wrapped, said("4", "m2", use("b"), 1)]}
+    if has_other_run:
+        files[f"{CLAUDE}/other.jsonl"] = [heard("5", "Hello."), said("6", "m3", use("c"), 1)]
+    write_files(tmp_path, files)
+    audit_home(tmp_path, monkeypatch)
+    output = single_line(printed("audit", "--workers", "1"))
+    has_advice = "run: contextrender wrap --observe AGENT" in output
+    assert has_advice is not has_other_run and "1 runs" not in output
+    if has_other_run:
+        assert "The prompts of 1 run were already shortened" in output
+        assert "No other run has tool results to omit" in output
+    else:
+        assert "The prompts of all runs found were already shortened" in output
+        assert "No run has tool results" not in output
 
 
 def test_short_runs_of_two_providers_get_separate_verdicts(

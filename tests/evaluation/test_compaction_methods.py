@@ -85,7 +85,7 @@ def test_eval_prints_table_and_writes_figures(tmp_path: Path) -> None:
     file.write_text("".join(json.dumps(run) + "\n" for run in runs))
     out = tmp_path / "out"
     text = printed("eval", file, "--compaction", "--workers", "1", "--out", out)
-    assert "of 4 after 1 compactions in 1 sessions" in text
+    assert "of 4 after 1 compaction in 1 session" in text
     assert all(method in text for method in (AGENT, *METHODS))
     assert "No session fills a window of 200,000 tokens." in text
     figures = json.loads((out / "compactions.json").read_text())

@@ -21,8 +21,9 @@ from contextrender_bridge.base.model_table import add_rates
 from contextrender_bridge.base.rates import split_rates
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.printing import count_of
 
-LINE_PROBLEMS = ("damaged lines", "unknown lines")
+LINE_PROBLEMS = ("damaged line", "unknown line")
 CALLS_WITHOUT_USAGE = "calls without usage"
 MAX_NAMED_FILES = 8
 """The number of unreadable files that a report names."""
@@ -101,10 +102,12 @@ class AuditInput:
             if (unnamed_count := len(self.unreadable) - MAX_NAMED_FILES) > 0:
                 names.append(f"and {unnamed_count:,} more")
             sentences.append(f"Could not be read to the end: {'; '.join(names)}.")
-        problems = [f"{self.counts[name]:,} {name}" for name in LINE_PROBLEMS if self.counts[name]]
+        problems = [
+            count_of(count, noun) for noun in LINE_PROBLEMS if (count := self.counts[f"{noun}s"])
+        ]
         if problems:
             sentences.append(
-                f"Ignored {', '.join(problems)} of {self.counts['lines']:,} lines read."
+                f"Ignored {', '.join(problems)} of {count_of(self.counts['lines'], 'line')} read."
             )
         if count := self.counts[CALLS_WITHOUT_USAGE]:
             sentences.append(f"Calls without readable usage, whose cost is unknown: {count:,}.")

@@ -17,7 +17,7 @@ from contextrender_bridge.engine.text.transcript import check_messages
 from contextrender_bridge.evaluation.advice import BUDGETS, POLICIES, first_calls, recommend
 from contextrender_bridge.evaluation.cases import cases_of
 from contextrender_bridge.evaluation.compaction_score import CompactionScore
-from contextrender_bridge.evaluation.compactions import measure_runs
+from contextrender_bridge.evaluation.compactions import measure_sample
 from contextrender_bridge.evaluation.runs import Run, compactions_of
 from contextrender_bridge.evaluation.verdict import Verdict
 from contextrender_bridge.evaluation.workers import replay_runs
@@ -73,6 +73,7 @@ def replay(
     replay_function = partial(replay_runs, workers=workers, closed_loop=True)
     cases = cases_of(POLICIES, BUDGETS)
     compacted_runs = _compacted_runs(recorded_runs)
+    compactions = compactions_of(compacted_runs)
     with_estimate = {run.id for run in recorded_runs if run.has_estimate}
     return ReplayReport(
         [recommend(group, cases, replay_function) for group in _by_provider(runs)],
@@ -80,11 +81,9 @@ def replay(
         calls=calls,
         left_out=_call_count(replayable_runs) - calls,
         shortened=len(recorded_runs) - len(full_runs),
-        compactions=measure_runs(compacted_runs, workers) if compacted_runs else None,
+        compactions=measure_sample(compactions, workers) if compacted_runs else None,
         hidden_summaries=sum(run.hides_summary for run in recorded_runs),
-        estimated=sum(
-            compaction.run in with_estimate for compaction in compactions_of(compacted_runs)
-        ),
+        estimated=sum(compaction.run in with_estimate for compaction in compactions),
     )
 
 

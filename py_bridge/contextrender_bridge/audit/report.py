@@ -26,7 +26,7 @@ from contextrender_bridge.evaluation.compaction_score import (
     budget_phrase,
 )
 from contextrender_bridge.evaluation.tables import Rows, page, paragraphs, percent_or_dash
-from contextrender_bridge.printing import printable
+from contextrender_bridge.printing import count_of, printable
 
 COSTS = "Cost of the runs, by the providers' token counts"
 TITLES = ("model", "calls", "prompt", "cache read", "cache write", "output", "dollars")
@@ -34,6 +34,11 @@ OPTION_TITLES = ("budget", "share of the cost", "steps with a miss", "dollars pe
 NOT_RECORDED = (
     "Agents do not record system prompts, tool schemas, or the calls for titles and summaries. The "
     "replay does not have them."
+)
+
+WITH_SHORTENED_RUNS = (
+    "To see what `wrap` saved, run: contextrender savings",
+    "To record a run that can be replayed, run: contextrender wrap --observe AGENT",
 )
 
 
@@ -77,12 +82,17 @@ class AuditReport:
         report = self.replay_report
         sentences = []
         if report.shortened:
+            is_all = report.shortened == len(self.audit_input.runs)
+            runs = "all runs found" if is_all else count_of(report.shortened, "run")
             sentences.append(
-                f"The prompts of {report.shortened:,} runs were already shortened by `wrap` or by "
-                "the agent. Their costs count, but they are not replayed."
+                f"The prompts of {runs} were already shortened by `wrap` or by the agent. Their "
+                "costs count, but they are not replayed."
             )
+            if is_all:
+                return [*sentences, *WITH_SHORTENED_RUNS]
         if report.verdict is None:
-            return [*sentences, "No run has tool results to omit, so there is nothing to save."]
+            other = "other run" if report.shortened else "run"
+            return [*sentences, f"No {other} has tool results to omit, so nothing can be saved."]
         # Name the provider if there are verdicts on several.
         for verdict in report.verdicts:
             head = f"{RULE_NAMES[verdict.rule]}: " if len(report.verdicts) > 1 else ""
@@ -90,7 +100,8 @@ class AuditReport:
         sentences.append(f"Replayed: runs {report.runs:,}, calls {report.calls:,}.")
         if report.left_out:
             sentences.append(
-                f"{report.left_out:,} older calls were not replayed. Raise --limit to replay more."
+                f"Not replayed: {count_of(report.left_out, 'older call')}. Raise --limit to replay "
+                "more."
             )
         sentences.append(NOT_RECORDED)
         if any(verdict.best is not None for verdict in report.verdicts):
@@ -171,7 +182,8 @@ def _compaction_losses(score: CompactionScore) -> list[str]:
         f"{percent(score.share(SUMMARY) or 0)} of them the agent's summary and the files put back "
         "held every value used; with what the agent read again, for "
         f"{percent(score.share(WITH_REREADS) or 0)}.",
-        f"Read again: {score.read_calls:,} results, {score.read_tokens.total():,} tokens{cost}.",
+        f"Read again: {count_of(score.read_calls, 'result')}, {score.read_tokens.total():,} "
+        f"tokens{cost}.",
         f"ContextRender would have shown every value, with nothing read again, in {shares}.",
         f"Within an automatic budget, {score.avoided[AUTO_NAME]:,} of {score.measured:,} "
         "compactions would not have come: up to the last of these steps, no prompt was as long as "

@@ -42,6 +42,7 @@ from contextrender_bridge.evaluation.compactions import used_values
 from contextrender_bridge.evaluation.runs import Run, RunCompaction, compactions_of
 from contextrender_bridge.evaluation.tables import Rows, percent_or_dash
 from contextrender_bridge.evaluation.workers import run_tasks
+from contextrender_bridge.printing import count_of
 
 POLICY: Final = policy_named("contextrender_excerpts")
 OWN_SIZE: Final = 0
@@ -243,8 +244,9 @@ def method_table(scores: Sequence[MethodScore]) -> Rows:
     sessions = len({score.session for score in agent_scores})
     own_size = sum(score.tokens for score in agent_scores) // max(len(agent_scores), 1)
     title = (
-        f"Steps with every value from before, of {steps} after {len(agent_scores)} compactions "
-        f"in {sessions} sessions, by tokens; own size: {own_size:,} on average"
+        f"Steps with every value from before, of {steps} after "
+        f"{count_of(len(agent_scores), 'compaction')} in {count_of(sessions, 'session')}, by "
+        f"tokens; own size: {own_size:,} on average"
     )
     return Rows(title, ("what the agent has then", *columns), rows)
 

@@ -23,7 +23,7 @@ from contextrender_bridge.evaluation.compaction_score import (
     CompactionScore,
 )
 from contextrender_bridge.evaluation.in_process import Renderer
-from contextrender_bridge.evaluation.runs import Run, RunCompaction, compactions_of
+from contextrender_bridge.evaluation.runs import RunCompaction
 from contextrender_bridge.evaluation.scores import Prompt
 from contextrender_bridge.evaluation.workers import run_tasks
 
@@ -48,13 +48,14 @@ def measure(compactions: Sequence[RunCompaction], cases: Sequence[Case]) -> Comp
     return score
 
 
-def measure_runs(runs: Sequence[Run], workers: int | None = None) -> CompactionScore:
-    """Measure the compactions in these runs under the agents' default, with a progress bar.
+def measure_sample(
+    compactions: Sequence[RunCompaction], workers: int | None = None
+) -> CompactionScore:
+    """Measure these compactions under the agents' default, with a progress bar.
 
     If there are more than `MAX_MEASURED`, a random sample is measured. It is the same sample at
     every call.
     """
-    compactions = compactions_of(runs)
     cases = [Case("contextrender_cache_aware", budget, agent_defaults=True) for budget in BUDGETS]
     sample = compactions
     if len(compactions) > MAX_MEASURED:

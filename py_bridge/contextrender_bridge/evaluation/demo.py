@@ -22,9 +22,9 @@ from contextrender_bridge.client.replies import ExplainView
 from contextrender_bridge.engine.call.settings import DEFAULT_BUDGET
 from contextrender_bridge.evaluation.bootstrap import Bootstrap
 from contextrender_bridge.evaluation.cases import cases_of
-from contextrender_bridge.evaluation.compactions import measure_runs
+from contextrender_bridge.evaluation.compactions import measure_sample
 from contextrender_bridge.evaluation.report import compaction_table
-from contextrender_bridge.evaluation.runs import Run, read_runs
+from contextrender_bridge.evaluation.runs import Run, compactions_of, read_runs
 from contextrender_bridge.evaluation.scores import RunScore, turns_of
 from contextrender_bridge.evaluation.tables import Rows, console, percent_or_dash
 from contextrender_bridge.evaluation.workers import replay_runs
@@ -69,7 +69,7 @@ def run(_: argparse.Namespace) -> int:
     (recorded_run,) = read_runs([SHIPPED])
     (score,) = replay_runs([recorded_run], cases, None)
     out = console()
-    out.print(compaction_table(measure_runs(compacted_runs(recorded_run))))
+    out.print(compaction_table(measure_sample(compactions_of(compacted_runs(recorded_run)))))
     out.print(_table_of(score, LIVE_AND_FULL))
     print_one_call(out, recorded_run)
     out.print("\n[bold]Other policies[/bold]", _table_of(score, OTHER_POLICIES), LEGEND, sep="\n")

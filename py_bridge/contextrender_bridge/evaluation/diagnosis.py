@@ -22,6 +22,7 @@ from contextrender_bridge.engine.replay.recall_measures import (
 from contextrender_bridge.engine.text.tokens import counter_for
 from contextrender_bridge.evaluation.closed_loop import calls_of
 from contextrender_bridge.evaluation.runs import Run, RunCompaction, compactions_of
+from contextrender_bridge.printing import count_of
 
 ASKED_AGAIN: Final = "asked again"
 USED_VALUE: Final = "used"
@@ -88,8 +89,8 @@ class Diagnosis:
             )
         if not self.losses:
             return (
-                f"Nothing was lost: after {self.compactions:,} compactions no answer used, or "
-                "asked again for, a value that its prompt no longer had."
+                f"Nothing was lost: after {count_of(self.compactions, 'compaction')} no answer "
+                "used, or asked again for, a value that its prompt no longer had."
             )
         first = self.losses[0].sentence
         if len(self.losses) == 1:

@@ -13,6 +13,7 @@ from contextrender_bridge.evaluation.figures import AGES, BY_NAME, Figure
 from contextrender_bridge.evaluation.scores import CaseScore, RunScore, totals
 from contextrender_bridge.evaluation.tables import Rows, paragraphs, percent_or_dash
 from contextrender_bridge.evaluation.verdict import Verdict
+from contextrender_bridge.printing import count_of
 
 CLOSED_LOOP: Final = "Closed loop: prompts and output, % of the full history's; per 100 steps"
 TABLES: Final = {
@@ -144,9 +145,9 @@ def compaction_table(score: CompactionScore) -> Rows:
 
     A row has the share of the steps that had all their earlier values, and the share of values.
     """
-    noun = "compaction" if score.count == 1 else "compactions"
-    steps = score.steps[ALL_STEPS]
-    title = f"After {score.count} {noun} by the agent: {steps} steps used earlier values"
+    compactions = count_of(score.count, "compaction")
+    steps = count_of(score.steps[ALL_STEPS], "step")
+    title = f"After {compactions} by the agent: {steps} used earlier values"
     rows = [
         (label, percent_or_dash(score.share(name)), percent_or_dash(score.share_of_values(name)))
         for label, name in score.rows.items()

@@ -8,6 +8,7 @@ from typing import Any
 
 from contextrender_bridge.base.worth import pays_from, pricing_rule_of
 from contextrender_bridge.client.replies import ToolCost
+from contextrender_bridge.printing import count_of
 from contextrender_bridge.wrap.run_totals import RunTotals
 
 
@@ -20,8 +21,7 @@ def closing_line(totals: RunTotals, link: str, *, observing: bool, failure: str 
     if not totals.calls:
         reason = f": {failure}" if failure else ""
         return f"no model call was answered{reason}; {link}"
-    noun = "call" if totals.calls == 1 else "calls"
-    count = f"{totals.calls} {noun}"
+    count = count_of(totals.calls, "call")
     if totals.unrecorded_calls:
         count += f" ({totals.unrecorded_calls} not recorded, such as for a title)"
     parts = [count, _tokens_part(totals, observing)]

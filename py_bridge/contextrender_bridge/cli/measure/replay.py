@@ -21,8 +21,9 @@ from contextrender_bridge.engine.call.settings import DEFAULT_BUDGET
 from contextrender_bridge.evaluation import export
 from contextrender_bridge.evaluation.bootstrap import Bootstrap, differences, pairs_of
 from contextrender_bridge.evaluation.cases import cases_of
-from contextrender_bridge.evaluation.compactions import measure_runs
+from contextrender_bridge.evaluation.compactions import measure_sample
 from contextrender_bridge.evaluation.report import Report
+from contextrender_bridge.evaluation.runs import compactions_of
 from contextrender_bridge.evaluation.tables import console
 from contextrender_bridge.evaluation.verdict import run_lengths, verdict_on
 from contextrender_bridge.evaluation.workers import replay_runs
@@ -113,7 +114,9 @@ def replay_and_print(args: argparse.Namespace) -> Report:
     verdict = verdict_on(figures_by_case, billing_rule, bootstrap.tasks, lengths)
 
     has_compactions = any(run.continues for run in runs)
-    compaction_score = measure_runs(runs, args.workers) if has_compactions else None
+    compaction_score = (
+        measure_sample(compactions_of(runs), args.workers) if has_compactions else None
+    )
     report = Report(
         runs=scores,
         bootstrap=bootstrap,
