@@ -11,7 +11,6 @@ from contextrender_bridge.client.fitting import dialect_of
 from contextrender_bridge.dialects import DIALECTS
 from contextrender_bridge.proxy.bodies import RecentBodies
 from contextrender_bridge.proxy.shortening import MeasuredRequest
-from contextrender_bridge.proxy.splicing import splice
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,7 +64,7 @@ def test_kept_items_keep_their_bytes(dialect: str, data: st.DataObject, budget: 
         if not transcript.messages:
             return
         new_body = transcript.apply(plan_of(transcript.messages, budget))
-        new_text = splice(raw, read, key, new_body).decode()
+        new_text = read.splice(raw, new_body).decode()
         places = {id(item): n for n, item in enumerate(read.items)}
         same = [items[places[id(item)]] for item in new_body[key] if id(item) in places]
         at = 0
@@ -131,7 +130,7 @@ def test_kept_parts_of_a_changed_item_keep_their_bytes(
         plan = plan_of(transcript.messages, budget)
         plan.breakpoints = tuple(data.draw(st.lists(st.sampled_from(range(9)), max_size=2)))
         new_body = transcript.apply(plan)
-    new_text = splice(raw, read, key, new_body).decode()
+    new_text = read.splice(raw, new_body).decode()
     assert json.loads(new_text) == json.loads(json.dumps(new_body))
     originals = marked_objects(read.items)
     for mark, kept in marked_objects(json.loads(new_text)[key]).items():
@@ -203,4 +202,4 @@ def test_body_with_duplicate_messages_key_uses_last() -> None:
     raw = b'{"messages": [{"role": "user", "content": "a"}], "messages": 5}'
     read = RecentBodies().read(raw, "messages")
     left: dict[str, Any] = {"messages": [{"role": "user", "content": "b"}]}
-    assert json.loads(splice(raw, read, "messages", left)) == left
+    assert json.loads(read.splice(raw, left)) == left

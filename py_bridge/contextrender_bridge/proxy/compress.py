@@ -147,7 +147,7 @@ class Compression:
         completed = messages
         if not is_anthropic:
             added, completed = with_calls(messages)
-        request = Body({**body, "messages": completed})
+        request = Body({**body, "messages": completed}, "messages")
         # The body may name the calling program, which is otherwise read from the user agent.
         if isinstance(client := body.get("client"), str):
             headers = [(b"user-agent", client.encode("ascii", "ignore")), *headers]

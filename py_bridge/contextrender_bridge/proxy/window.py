@@ -11,12 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from contextrender_bridge.client.fitting import dialect_of
-from contextrender_bridge.dialects import DIALECTS
 from contextrender_bridge.proxy.bodies import Body
 from contextrender_bridge.proxy.conversations import Size
 from contextrender_bridge.proxy.refusals import RETRY_SHARE, Refusal
 from contextrender_bridge.proxy.shortening import BYTES_PER_TOKEN, MeasuredRequest
-from contextrender_bridge.proxy.splicing import splice
 
 MAX_RETRY_SHARE = 0.95
 """The largest size of a retry, as a share of the refused request's bytes."""
@@ -82,7 +80,6 @@ class WindowedRequest:
         number of messages that they were counted in.
         """
         self._windows, self._raw, self._parsed, self._size = windows, raw, parsed, size
-        self._key = DIALECTS[dialect].key
         self._dialect = dialect
         self._model = parsed.fields.get("model")
         self._body: Mapping[str, Any] = parsed.fields
@@ -108,7 +105,7 @@ class WindowedRequest:
     def rendered(self, body: Mapping[str, Any]) -> bytes:
         """Encode a rendered body, with the original bytes of its unchanged items."""
         self._use(body)
-        return splice(self._raw, self._parsed, self._key, body)
+        return self._parsed.splice(self._raw, body)
 
     def smaller(self, size: int, share: float) -> bytes | None:
         """Return the current body, cut to about `share` of its present tokens.
@@ -144,8 +141,7 @@ class WindowedRequest:
     def _cut(self, tokens: int) -> bytes:
         """Return the current body, cut to about this number of tokens, and set `truncated_to`."""
         self.truncated_to = tokens
-        shortened = self._measured.shorten(tokens)
-        return splice(self._raw, self._parsed, self._key, shortened)
+        return self._parsed.splice(self._raw, self._measured.shorten(tokens))
 
     def _use(self, body: Mapping[str, Any]) -> None:
         """Make `body` the current body. A new one is not measured and not cut yet."""
