@@ -19,7 +19,7 @@ from contextrender_bridge.evaluation.cases import cases_of
 from contextrender_bridge.evaluation.runs import Run, read_runs
 from contextrender_bridge.evaluation.tables import Rows, console, percent_or_dash
 from contextrender_bridge.evaluation.workers import show_progress
-from contextrender_bridge.printing import positive_count
+from contextrender_bridge.printing import add_count
 
 from bench.peers.catalogue import PEERS, Peer, Unavailable, function_peer, python_of
 from bench.peers.driving import PeerScore, drive, replay_ours
@@ -52,16 +52,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="bench.peers", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    parser.add_argument(
-        "--budget", type=positive_count, default=6000, metavar="N", help="(%(default)s)"
-    )
-    parser.add_argument(
-        "--limit",
-        type=positive_count,
-        default=12,
-        metavar="N",
-        help="runs of each file, evenly distributed (%(default)s)",
-    )
+    add_count(parser, "--budget", "(%(default)s)", 6000)
+    add_count(parser, "--limit", "runs of each file, evenly distributed (%(default)s)", 12)
     parser.add_argument(
         "--function",
         action="append",

@@ -12,6 +12,13 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the reply as JSON")
 
 
+def add_count(
+    parser: argparse.ArgumentParser, name: str, description: str, default: int | None = None
+) -> None:
+    """Add an option that takes a number of at least 1."""
+    parser.add_argument(name, type=positive_count, default=default, metavar="N", help=description)
+
+
 def positive_count(text: str) -> int:
     """Return a number of at least 1. Raise ArgumentTypeError for anything else."""
     number = int(text) if text.isdecimal() else 0

@@ -27,7 +27,7 @@ from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.settings import process_environment
 from contextrender_bridge.evaluation.export import write
 from contextrender_bridge.evaluation.tables import console
-from contextrender_bridge.printing import add_json, positive_count, print_json
+from contextrender_bridge.printing import add_count, add_json, print_json
 
 DEFAULT_CALLS = 600
 READERS: Mapping[str, Callable[[Path, AuditInput], None]] = {
@@ -45,19 +45,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="a file, or a folder")
     parser.add_argument("--agent", choices=list(READERS), help="only this agent's sessions")
-    parser.add_argument(
+    add_count(
+        parser,
         "--limit",
-        type=positive_count,
-        default=DEFAULT_CALLS,
-        metavar="N",
-        help="replay the newest runs, up to about N model calls (%(default)s)",
+        "replay the newest runs, up to about N model calls (%(default)s)",
+        DEFAULT_CALLS,
     )
-    parser.add_argument(
-        "--workers",
-        type=positive_count,
-        metavar="N",
-        help="number of processes (one per processor)",
-    )
+    add_count(parser, "--workers", "number of processes (one per processor)")
     parser.add_argument(
         "--html", type=Path, metavar="OUT", help="also write the report to OUT as an HTML page"
     )

@@ -21,7 +21,7 @@ from contextrender_bridge.audit.run_reader import RecordedRun
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.evaluation.diagnosis import Diagnosis, diagnose
 from contextrender_bridge.evaluation.tables import console
-from contextrender_bridge.printing import add_json, positive_count, print_json, printable
+from contextrender_bridge.printing import add_count, add_json, print_json, printable
 
 DEFAULT_SESSIONS = 20
 """The default of --limit."""
@@ -32,13 +32,7 @@ MAX_LOSSES = 10
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `contextrender open`."""
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="a file, or a folder")
-    parser.add_argument(
-        "--limit",
-        type=positive_count,
-        default=DEFAULT_SESSIONS,
-        metavar="N",
-        help="show the N newest sessions (%(default)s)",
-    )
+    add_count(parser, "--limit", "show the N newest sessions (%(default)s)", DEFAULT_SESSIONS)
     add_json(parser)
 
 

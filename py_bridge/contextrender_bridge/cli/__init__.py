@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from importlib.metadata import version
 
 from contextrender_bridge.base.errors import CommandError, ContextRenderError
@@ -23,121 +24,76 @@ from contextrender_bridge.base.settings import unknown_variables
 from contextrender_bridge.cli.parser import OptionParser
 from contextrender_bridge.printing import printable
 
-PACKAGE = "contextrender_bridge"
-
 
 @dataclass(frozen=True)
 class Subcommand:
-    """A subcommand. `module` is the module with its functions, or `module:class` for a class.
+    """A subcommand. `path` is its module in this package, or `module:class` for a class.
 
     `needs_server` means that it runs only if the extra `server` is installed.
     """
 
     help: str
-    module: str
+    path: str
     needs_server: bool = False
 
+    @property
+    def module(self) -> str:
+        """The full name of the module or class."""
+        return f"contextrender_bridge.{self.path}"
+
+
+needs_server = partial(Subcommand, needs_server=True)
 
 GROUPS = {
     "Use ContextRender": {
-        "wrap": Subcommand("run a coding agent with ContextRender", f"{PACKAGE}.wrap.command"),
-        "install": Subcommand(
-            "install the plugin in an agent", f"{PACKAGE}.plugins.install_command"
-        ),
-        "proxy": Subcommand("shorten any program's model calls", f"{PACKAGE}.proxy.command"),
-        "serve": Subcommand(
-            "run the service", f"{PACKAGE}.server.process.start", needs_server=True
-        ),
-        "mcp": Subcommand("serve recall to MCP clients", f"{PACKAGE}.cli.mcp"),
+        "wrap": Subcommand("run a coding agent with ContextRender", "wrap.command"),
+        "install": Subcommand("install the plugin in an agent", "plugins.install_command"),
+        "proxy": Subcommand("shorten any program's model calls", "proxy.command"),
+        "serve": needs_server("run the service", "server.process.start"),
+        "mcp": Subcommand("serve recall to MCP clients", "cli.mcp"),
     },
     "Inspect sessions": {
-        "console": Subcommand("open the console in a browser", f"{PACKAGE}.cli.inspect.console"),
-        "sessions": Subcommand("list sessions", f"{PACKAGE}.cli.inspect.sessions"),
-        "show": Subcommand("show a session or a call", f"{PACKAGE}.cli.inspect.show"),
-        "misses": Subcommand(
-            "list used values that were not in the prompt", f"{PACKAGE}.cli.inspect.misses"
-        ),
-        "explain": Subcommand(
-            "explain why results were shown or not", f"{PACKAGE}.cli.inspect.explain"
-        ),
-        "recall": Subcommand("print complete results", f"{PACKAGE}.cli.inspect.recall"),
-        "search": Subcommand("search the contents of sessions", f"{PACKAGE}.cli.inspect.search"),
-        "graph": Subcommand("print the graph of reused results", f"{PACKAGE}.cli.inspect.graph"),
-        "tools": Subcommand("show what each tool costs", f"{PACKAGE}.cli.inspect.tools"),
-        "savings": Subcommand("show what all sessions saved", f"{PACKAGE}.cli.inspect.savings"),
-        "holdout": Subcommand(
-            "compare with sessions sent in full", f"{PACKAGE}.cli.inspect.holdout"
-        ),
-        "share": Subcommand("create a read-only link to a session", f"{PACKAGE}.cli.inspect.share"),
+        "console": Subcommand("open the console in a browser", "cli.inspect.console"),
+        "sessions": Subcommand("list sessions", "cli.inspect.sessions"),
+        "show": Subcommand("show a session or a call", "cli.inspect.show"),
+        "misses": Subcommand("list used values that were not in the prompt", "cli.inspect.misses"),
+        "explain": Subcommand("explain why results were shown or not", "cli.inspect.explain"),
+        "recall": Subcommand("print complete results", "cli.inspect.recall"),
+        "search": Subcommand("search the contents of sessions", "cli.inspect.search"),
+        "graph": Subcommand("print the graph of reused results", "cli.inspect.graph"),
+        "tools": Subcommand("show what each tool costs", "cli.inspect.tools"),
+        "savings": Subcommand("show what all sessions saved", "cli.inspect.savings"),
+        "holdout": Subcommand("compare with sessions sent in full", "cli.inspect.holdout"),
+        "share": Subcommand("create a read-only link to a session", "cli.inspect.share"),
     },
     "Measure": {
-        "open": Subcommand(
-            "explain why a recorded session went wrong",
-            f"{PACKAGE}.audit.open_command",
-            needs_server=True,
-        ),
-        "audit": Subcommand(
-            "report what runs cost, and could have cost",
-            f"{PACKAGE}.audit.command",
-            needs_server=True,
-        ),
-        "recommend": Subcommand(
-            "recommend a policy and a budget",
-            f"{PACKAGE}.cli.measure.recommend",
-            needs_server=True,
-        ),
-        "replay": Subcommand(
-            "measure policies on recorded runs",
-            f"{PACKAGE}.cli.measure.replay",
-            needs_server=True,
-        ),
-        "eval": Subcommand(
-            "write a full report on recorded runs",
-            f"{PACKAGE}.cli.measure.report",
-            needs_server=True,
-        ),
-        "demo": Subcommand(
-            "replay a recorded run", f"{PACKAGE}.evaluation.demo", needs_server=True
-        ),
-        "price": Subcommand("show or set a model's price", f"{PACKAGE}.cli.price"),
+        "open": needs_server("explain why a recorded session went wrong", "audit.open_command"),
+        "audit": needs_server("report what runs cost, and could have cost", "audit.command"),
+        "recommend": needs_server("recommend a policy and a budget", "cli.measure.recommend"),
+        "replay": needs_server("measure policies on recorded runs", "cli.measure.replay"),
+        "eval": needs_server("write a full report on recorded runs", "cli.measure.report"),
+        "demo": needs_server("replay a recorded run", "evaluation.demo"),
+        "price": Subcommand("show or set a model's price", "cli.price"),
     },
     "Operate": {
-        "doctor": Subcommand("check the installation, and suggest fixes", f"{PACKAGE}.cli.doctor"),
-        "config": Subcommand("show the settings and their sources", f"{PACKAGE}.cli.config"),
-        "user": Subcommand(
-            "manage users and their tokens", f"{PACKAGE}.cli.user", needs_server=True
-        ),
-        "export": Subcommand("write a session to a file", f"{PACKAGE}.cli.whole_sessions:Export"),
-        "import": Subcommand("import sessions from files", f"{PACKAGE}.cli.whole_sessions:Import"),
-        "delete": Subcommand("delete sessions permanently", f"{PACKAGE}.cli.whole_sessions:Delete"),
-        "gc": Subcommand(
-            "delete sessions beyond the retention limits",
-            f"{PACKAGE}.cli.store:Collect",
-            needs_server=True,
-        ),
-        "backup": Subcommand("back up the store", f"{PACKAGE}.cli.store:Backup", needs_server=True),
-        "restore": Subcommand(
-            "restore a backup", f"{PACKAGE}.cli.store:Restore", needs_server=True
-        ),
-        "check": Subcommand(
-            "find damaged rows in the store", f"{PACKAGE}.cli.store:Check", needs_server=True
-        ),
-        "completion": Subcommand(
-            "print a completion script for a shell", f"{PACKAGE}.cli.completion"
-        ),
-        "uninstall": Subcommand(
-            "remove ContextRender's files and plugins", f"{PACKAGE}.cli.uninstall"
-        ),
-        "jac": Subcommand(
-            "run your own walker, or draw a session", f"{PACKAGE}.cli.jac", needs_server=True
-        ),
+        "doctor": Subcommand("check the installation, and suggest fixes", "cli.doctor"),
+        "config": Subcommand("show the settings and their sources", "cli.config"),
+        "user": needs_server("manage users and their tokens", "cli.user"),
+        "export": Subcommand("write a session to a file", "cli.whole_sessions:Export"),
+        "import": Subcommand("import sessions from files", "cli.whole_sessions:Import"),
+        "delete": Subcommand("delete sessions permanently", "cli.whole_sessions:Delete"),
+        "gc": needs_server("delete sessions beyond the retention limits", "cli.store:Collect"),
+        "backup": needs_server("back up the store", "cli.store:Backup"),
+        "restore": needs_server("restore a backup", "cli.store:Restore"),
+        "check": needs_server("find damaged rows in the store", "cli.store:Check"),
+        "completion": Subcommand("print a completion script for a shell", "cli.completion"),
+        "uninstall": Subcommand("remove ContextRender's files and plugins", "cli.uninstall"),
+        "jac": needs_server("run your own walker, or draw a session", "cli.jac"),
     },
 }
 """The subcommands in the order of `--help`. In each group, the most used comes first."""
 
-SUBCOMMANDS: dict[str, Subcommand] = {}
-for _group in GROUPS.values():
-    SUBCOMMANDS |= _group
+SUBCOMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -147,7 +103,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     subcommand runs, warn of unknown variables in the environment. Print an error that the user can
     mend as one sentence. Return 130 after Ctrl-C, and 141 if the output is closed.
     """
-    _replace_unprintable()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Print `?` for characters that the terminal's encoding lacks, instead of failing.
+            stream.reconfigure(errors="replace")
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["help"]:
         words = [*words[1:2], "--help"]  # read `help show` as `show --help`
@@ -175,16 +134,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 141  # as a shell reports SIGPIPE
-
-
-def _replace_unprintable() -> None:
-    """Let the output streams print `?` for characters that the terminal's encoding lacks.
-
-    By default, printing such a character fails.
-    """
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
 
 
 def _unknown_command_message(words: Sequence[str]) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.paths import ENTRY, app_dir, data_dir, make_data_private
+from contextrender_bridge.cli.parser import add_data
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,9 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     dot.add_argument("session", metavar="SESSION")
     for action in (run, dot):
         action.add_argument("--user", default="local", help="the user whose graph is read (local)")
-        action.add_argument(
-            "--data", type=Path, metavar="DIR", help=f"the server's data folder ({data_dir()})"
-        )
+        add_data(action)
     commands_of_jac = {
         "enter": "run `jac enter`: a walker from a node, which may write",
         "db": "run `jac db`: inspect the store's rows",

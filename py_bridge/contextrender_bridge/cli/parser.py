@@ -1,11 +1,14 @@
-"""The parser of a command's options."""
+"""The parser of a command's options, and an option that several commands have."""
 
 from __future__ import annotations
 
 import argparse
 import re
 from difflib import get_close_matches
+from pathlib import Path
 from typing import NoReturn
+
+from contextrender_bridge.base.paths import data_dir
 
 
 class OptionParser(argparse.ArgumentParser):
@@ -20,3 +23,10 @@ class OptionParser(argparse.ArgumentParser):
             similar = get_close_matches(unknown, self._option_string_actions, 1)
             message += f"; did you mean {similar[0]}?" if similar else ""
         super().error(message)
+
+
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """Add the option `--data`, the server's data folder."""
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help=f"the server's data folder ({data_dir()})"
+    )

@@ -11,6 +11,7 @@ from typing import Any
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.paths import app_dir, data_dir, make_data_private
 from contextrender_bridge.base.settings import current_settings
+from contextrender_bridge.cli.parser import add_data
 from contextrender_bridge.printing import add_json, print_json
 
 DAMAGED_FILE = "damaged file"
@@ -24,7 +25,7 @@ class Backup:
     def add_arguments(parser: argparse.ArgumentParser) -> None:
         """Add the options of `contextrender backup`."""
         parser.add_argument("target", type=Path, metavar="DEST", help="a new or empty folder")
-        _add_data(parser)
+        add_data(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
@@ -51,7 +52,7 @@ class Restore:
         parser.add_argument(
             "source", type=Path, metavar="SRC", help="a folder that `contextrender backup` wrote"
         )
-        _add_data(parser)
+        add_data(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
@@ -85,7 +86,7 @@ class Collect:
         parser.add_argument(
             "--dry-run", action="store_true", help="only print what would be deleted"
         )
-        _add_data(parser)
+        add_data(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
@@ -124,7 +125,7 @@ class Check:
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
         """Add the options of `contextrender check`."""
-        _add_data(parser)
+        add_data(parser)
         parser.add_argument(
             "--repair",
             action="store_true",
@@ -180,25 +181,12 @@ def _check_store(data: Path, *, repairs: bool) -> list[dict[str, Any]]:
         ]
 
 
-def _add_data(parser: argparse.ArgumentParser) -> None:
-    """Add the option for the data folder."""
-    parser.add_argument(
-        "--data", type=Path, metavar="DIR", help=f"the server's data folder ({data_dir()})"
-    )
-
-
 def _print_findings(findings: Sequence[Mapping[str, Any]]) -> None:
     """Print a line for each finding, and then how many there are of each kind.
 
     Findings that belong to no session come last.
     """
-
-    def order(finding: Mapping[str, Any]) -> tuple[bool, str, str]:
-        """Return a finding's place in the order: by user and session, or last without a session."""
-        has_no_session = not finding["session"]
-        return has_no_session, finding["user"], finding["session"]
-
-    for finding in sorted(findings, key=order):
+    for finding in sorted(findings, key=lambda f: (not f["session"], f["user"], f["session"])):
         place = f"session {finding['session']!r}" if finding["session"] else "in no session"
         note = " (repaired)" if finding["repaired"] else ""
         print(f"{place}: {finding['kind']} {finding['message']}{note}")

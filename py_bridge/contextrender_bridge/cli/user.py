@@ -3,10 +3,10 @@
 import argparse
 import sys
 from contextlib import closing
-from pathlib import Path
 
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.paths import app_dir, data_dir, make_data_private
+from contextrender_bridge.cli.parser import add_data
 
 MAX_DAYS = 3650
 
@@ -47,22 +47,25 @@ def run(args: argparse.Namespace) -> int:
     from contextrender_bridge.server.accounts.users import Accounts
     from contextrender_bridge.server.runtime import Runtime
 
+    days = getattr(args, "days", None)  # None stands for the number in the settings
     data = make_data_private(args.data or data_dir())
     with closing(Runtime(app_dir(), data)) as runtime:
         accounts = Accounts(runtime, data)
+        if days is not None and not 1 <= days <= MAX_DAYS:
+            raise CommandError(f"--days must be a number from 1 to {MAX_DAYS}.")
         if args.action == "add":
-            password = _read_line() if args.password_stdin else None
+            password = sys.stdin.readline().rstrip("\r\n") if args.password_stdin else None
             user_id = accounts.add(args.name, password)
-            print(accounts.token(user_id, _checked_days(args.days)))
+            print(accounts.token(user_id, days))
         elif args.action == "token" and args.revoke:  # nothing is printed
             accounts.revoke(accounts.user_named(args.name))
         elif args.action == "token":
             user_id = accounts.user_named(args.name).user
-            print(accounts.token(user_id, _checked_days(args.days)))
+            print(accounts.token(user_id, days))
         elif args.action == "root":
             print(accounts.user_named(args.name).root)
         elif args.action == "password":
-            accounts.set_password(args.name, _read_line())
+            accounts.set_password(args.name, sys.stdin.readline().rstrip("\r\n"))
         elif args.action == "remove":
             count = accounts.remove(args.name)
             print(f"Removed '{args.name}'; sessions deleted: {count}.")
@@ -80,23 +83,5 @@ def _action(actions: argparse._SubParsersAction, name: str, text: str, *, has_na
     parser = actions.add_parser(name, help=text, description=text)
     if has_name:
         parser.add_argument("name", metavar="NAME")
-    parser.add_argument(
-        "--data", type=Path, metavar="DIR", help=f"the server's data folder ({data_dir()})"
-    )
+    add_data(parser)
     return parser
-
-
-def _read_line() -> str:
-    """Return a line of standard input, which has a password, without its line ending."""
-    return sys.stdin.readline().rstrip("\r\n")
-
-
-def _checked_days(days: int | None) -> int | None:
-    """Return the value of `--days` after checking it; None if the option is not given.
-
-    None stands for the number of days in the settings. Raise CommandError if the number is too
-    small or too large.
-    """
-    if days is not None and not 1 <= days <= MAX_DAYS:
-        raise CommandError(f"--days must be a number from 1 to {MAX_DAYS}.")
-    return days

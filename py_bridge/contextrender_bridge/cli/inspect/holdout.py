@@ -9,7 +9,7 @@ from rich.text import Text
 
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.inspect.common import ServiceClient, new_table, print_view
-from contextrender_bridge.printing import add_json, positive_count
+from contextrender_bridge.printing import add_count, add_json
 
 MEASURE_LABELS = {
     "calls": "model calls",
@@ -23,13 +23,7 @@ MEASURE_LABELS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `contextrender holdout`."""
-    parser.add_argument(
-        "--limit",
-        type=positive_count,
-        default=2000,
-        metavar="N",
-        help="compare the N newest sessions (%(default)s)",
-    )
+    add_count(parser, "--limit", "compare the N newest sessions (%(default)s)", 2000)
     add_json(parser)
 
 

@@ -8,7 +8,7 @@ from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.inspect.common import ServiceClient, add_session_options
 from contextrender_bridge.dialects.contents import plain_text
-from contextrender_bridge.printing import add_json, positive_count, print_json, printable
+from contextrender_bridge.printing import add_count, add_json, print_json, printable
 
 DEFAULT_LIMIT = 5
 
@@ -20,12 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "position", nargs="*", type=int, metavar="POSITION", help="position of a result"
     )
     parser.add_argument("--query", metavar="TEXT", help="words or values to search for")
-    parser.add_argument(
-        "--limit",
-        type=positive_count,
-        metavar="N",
-        help=f"with --query: at most N results ({DEFAULT_LIMIT})",
-    )
+    add_count(parser, "--limit", f"with --query: at most N results ({DEFAULT_LIMIT})")
     add_json(parser)
 
 

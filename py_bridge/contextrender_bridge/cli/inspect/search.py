@@ -10,7 +10,7 @@ from rich.text import Text
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.inspect.common import ServiceClient, agent_text, new_table, print_view
-from contextrender_bridge.printing import add_json, positive_count
+from contextrender_bridge.printing import add_count, add_json
 
 PAGE_SIZE = 100
 CONTEXT_CHARS = 30
@@ -26,13 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tool", default="", metavar="NAME", help="only calls and results of this tool"
     )
     parser.add_argument("--errors", action="store_true", help="only results of failed calls")
-    parser.add_argument(
-        "--limit",
-        type=positive_count,
-        default=20,
-        metavar="N",
-        help="show at most N matches (%(default)s)",
-    )
+    add_count(parser, "--limit", "show at most N matches (%(default)s)", 20)
     add_json(parser)
 
 

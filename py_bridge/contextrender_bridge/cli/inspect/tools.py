@@ -16,7 +16,7 @@ from contextrender_bridge.cli.inspect.common import (
     short_count,
 )
 from contextrender_bridge.engine.replay.tool_costs import dollar_text
-from contextrender_bridge.printing import add_json, positive_count
+from contextrender_bridge.printing import add_count, add_json
 
 DEFAULT_SESSIONS = 20
 HEADS = ("tool", "results", "tokens", "never used", "dollars", "declared", "its dollars")
@@ -27,13 +27,7 @@ WEIGHTS = (0, 4, 6, 5, 7, 2, 3)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `contextrender tools`."""
     parser.add_argument("session", nargs="?", metavar="SESSION", help="only this session")
-    parser.add_argument(
-        "--limit",
-        type=positive_count,
-        default=DEFAULT_SESSIONS,
-        metavar="N",
-        help="the N newest sessions (%(default)s)",
-    )
+    add_count(parser, "--limit", "the N newest sessions (%(default)s)", DEFAULT_SESSIONS)
     add_json(parser)
 
 

@@ -27,7 +27,7 @@ from contextrender_bridge.evaluation.runs import compactions_of
 from contextrender_bridge.evaluation.tables import console
 from contextrender_bridge.evaluation.verdict import run_lengths, verdict_on
 from contextrender_bridge.evaluation.workers import replay_runs
-from contextrender_bridge.printing import positive_count
+from contextrender_bridge.printing import add_count
 
 DEFAULT_POLICIES = "contextrender,prune,full"
 
@@ -62,12 +62,8 @@ def add_run_arguments(parser: argparse.ArgumentParser, policies: str, budgets: s
     parser.add_argument(
         "--budget", default=budgets, metavar="N,M", help="budgets in tokens (%(default)s)"
     )
-    parser.add_argument(
-        "--limit", type=positive_count, metavar="N", help="replay the first N runs only"
-    )
-    parser.add_argument(
-        "--workers", type=positive_count, metavar="N", help="processes (one a processor)"
-    )
+    add_count(parser, "--limit", "replay the first N runs only")
+    add_count(parser, "--workers", "processes (one a processor)")
 
 
 def add_replay_arguments(parser: argparse.ArgumentParser, policies: str, budgets: str) -> None:
