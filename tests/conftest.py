@@ -61,6 +61,16 @@ def credentials(shared_server: "Server") -> Credentials:
     return load_credentials(shared_server.data)
 
 
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make a folder the home of this user, whose agents are where they are by default."""
+    agents = ("XDG_", "CLAUDE_", "CODEX_", "HERMES_", "OPENCLAW_", "PI_")
+    for name in [name for name in os.environ if name.startswith(agents)]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
 # The duration of an example depends on how busy the machine is.
 hypothesis.settings.register_profile("busy", deadline=None)
 hypothesis.settings.load_profile("busy")

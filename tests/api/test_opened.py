@@ -12,7 +12,7 @@ from contextrender_bridge.base.wire import Json
 
 from tests.api.client import Api
 from tests.api.conftest import Service, User
-from tests.audit.homes import CLAUDE, OWN, write_files, write_store
+from tests.audit.homes import CLAUDE, write_files, write_store
 from tests.audit.test_honesty import claude_session
 from tests.audit.test_open import leave_opencode
 from tests.support.transcripts import assistant, step, user
@@ -59,12 +59,9 @@ def test_subagent_branch_is_not_a_compaction(alice: User) -> None:
 
 
 def test_agents_files_are_read_for_the_local_user_alone(
-    service: Service, alice: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    service: Service, alice: User, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in filter(lambda name: name.startswith(OWN), os.environ):
-        monkeypatch.delenv(name)
-    write_files(tmp_path, {f"{CLAUDE}/a.jsonl": LINES})
+    write_files(home, {f"{CLAUDE}/a.jsonl": LINES})
     local = Api(service.http, service.accounts.local_token())
     if os.environ.get("TEST_STORE") == "postgres":  # a database that other machines may share
         assert local("open_local_sessions")["agents"] == []

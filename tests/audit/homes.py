@@ -1,14 +1,12 @@
-"""Home folders as agents write_files them, and `contextrender audit` on them."""
+"""Home folders as agents write them, and `contextrender audit` on them."""
 
 import json
-import os
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pytest
 from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.command import READERS, homes
 from contextrender_bridge.audit.run_costs import costs_by_model
@@ -17,7 +15,6 @@ from contextrender_bridge.base.wire import Json
 CODEX = ".codex/sessions/2026/11/01"
 CLAUDE = ".claude/projects/demo"
 OPENCODE = ".local/share/opencode"
-OWN = ("XDG_", "CLAUDE_", "CODEX_", "HERMES_", "OPENCLAW_", "PI_")
 STORE = (
     "create table message(id text, session_id text, time_created int, data text)",
     "create table part(id text, message_id text, data text)",
@@ -48,11 +45,9 @@ def write_store(home: Path, name: str, *statements: str) -> Path:
     return path
 
 
-def audit_home(home: Path, patch: pytest.MonkeyPatch) -> AuditInput:
-    """Read the home of this user as `contextrender audit` does."""
-    for name in [name for name in os.environ if name.startswith(OWN)]:
-        patch.delenv(name)
-    patch.setenv("HOME", str(home))
+def audit_home(home: Path, files: Mapping[str, Any] | None = None) -> AuditInput:
+    """Write these files, and read this home as `contextrender audit` does."""
+    write_files(home, files or {})
     audit = AuditInput()
     for name, folders in homes().items():
         for folder in folders:

@@ -40,16 +40,12 @@ FORK = [
 
 
 @pytest.mark.parametrize("names", [*permutations(["rollout-a", "rollout-b"])])
-def test_copied_history_of_codex_fork_counts_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, str]
-) -> None:
+def test_copied_history_of_codex_fork_counts_once(home: Path, names: tuple[str, str]) -> None:
     files = {f"{CODEX}/{names[0]}.jsonl": PARENT, f"{CODEX}/{names[1]}.jsonl": FORK}
-    assert sums(audit_home(write_files(tmp_path, files), monkeypatch)) == (2, 3000)
+    assert sums(audit_home(home, files)) == (2, 3000)
 
 
-def test_nested_forks_and_forks_of_missing_parent_count_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nested_forks_and_forks_of_missing_parent_count_once(home: Path) -> None:
     nested_fork = [
         *meta("third", 5, forked_from_id="fork"),
         count(5, 1000, 1000),
@@ -65,21 +61,19 @@ def test_nested_forks_and_forks_of_missing_parent_count_once(
         for number, lines in enumerate([nested_fork, *lost_rows, FORK, PARENT])
     }
     # 1000 + 2000 + 500; 70 once from the missing parent, and 100 from each of its forks.
-    assert sums(audit_home(write_files(tmp_path, files), monkeypatch)) == (6, 3770)
+    assert sums(audit_home(home, files)) == (6, 3770)
 
 
-def test_fork_call_with_equal_usage_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fork_call_with_equal_usage_counts(home: Path) -> None:
     files = {
         f"{CODEX}/rollout-a.jsonl": [*PARENT, count(3, 3000, 2000)],
         f"{CODEX}/rollout-b.jsonl": FORK,
         f"{CODEX}/rollout-c.jsonl": [*meta("other"), count(0, 1000, 1000)],
     }
-    assert sums(audit_home(write_files(tmp_path, files), monkeypatch)) == (4, 6000)
+    assert sums(audit_home(home, files)) == (4, 6000)
 
 
-def test_plain_and_compressed_codex_session_counts_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_plain_and_compressed_codex_session_counts_once(home: Path) -> None:
     def packed(lines: list[Json]) -> bytes:
         return zstandard.compress("".join(json.dumps(line) + "\n" for line in lines).encode())
 
@@ -91,54 +85,46 @@ def test_plain_and_compressed_codex_session_counts_once(
         f"{CODEX}/rollout-c.jsonl.zst": packed([*meta("c"), count(0, 9, 9)])[:-9],
         f"{CODEX}/rollout-d.jsonl.zst": b"no archive",
     }
-    audit = audit_home(write_files(tmp_path, files), monkeypatch)
+    audit = audit_home(home, files)
     assert sums(audit) == (3, 2500)
     assert [name for name in "abcd" if f"rollout-{name}" in audit.sentences[0]] == ["c", "d"]
 
 
 @pytest.mark.parametrize("rows", [*permutations(range(3))])
-def test_copied_history_of_opencode_fork_counts_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: tuple[int, ...]
-) -> None:
+def test_copied_history_of_opencode_fork_counts_once(home: Path, rows: tuple[int, ...]) -> None:
     statements = [
         opencode_row("msg_1", "ses_b", 1000, 1000),
         opencode_row("msg_2", "ses_a", 1000, 1000),
         opencode_row("msg_3", "ses_a", 2000, 2000),
     ]
-    write_store(tmp_path, f"{OPENCODE}/opencode.db", *STORE, *(statements[row] for row in rows))
-    assert sums(audit_home(tmp_path, monkeypatch)) == (2, 3000)
+    write_store(home, f"{OPENCODE}/opencode.db", *STORE, *(statements[row] for row in rows))
+    assert sums(audit_home(home)) == (2, 3000)
 
 
-def test_codex_rate_limits_are_no_call_and_earlier_format_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_codex_rate_limits_are_no_call_and_earlier_format_is_named(home: Path) -> None:
     limits = count(0, 0, 0)
     limits["payload"] = {"type": "token_count", "info": None, "rate_limits": {"primary": {}}}
     files = {
         f"{CODEX}/rollout-a.jsonl": [*PARENT[:2], limits, *PARENT[2:], limits],
         ".codex/sessions/rollout-2025-05-01-b.json": json.dumps({"session": {}, "items": []}),
     }
-    audit = audit_home(write_files(tmp_path, files), monkeypatch)
+    audit = audit_home(home, files)
     assert sums(audit) == (1, 1000)
     (sentence,) = audit.sentences
     assert "rollout-2025-05-01-b.json (a format of Codex's without usage)" in sentence
 
 
-def test_codex_counts_of_the_session_alone_are_read_as_differences(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_codex_counts_of_the_session_alone_are_read_as_differences(home: Path) -> None:
     """The third one repeats the second. The fourth session's counts began anew."""
     counts = [count(minute, total, 0) for minute, total in enumerate([1000, 3000, 3000, 500])]
     for record in counts:
         del record["payload"]["info"]["last_token_usage"]
     fork = [*meta("fork", 9, forked_from_id="parent"), *counts[:2], count(9, 3700, 700)]
     files = {f"{CODEX}/rollout-a.jsonl": [*PARENT[:2], *counts], f"{CODEX}/rollout-b.jsonl": fork}
-    assert sums(audit_home(write_files(tmp_path, files), monkeypatch)) == (4, 4200)
+    assert sums(audit_home(home, files)) == (4, 4200)
 
 
-def test_each_opencode_format_is_read_or_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_opencode_format_is_read_or_named(home: Path) -> None:
     new = {
         "type": "assistant",
         "model": {"id": "claude-opus-4-6"},
@@ -146,13 +132,13 @@ def test_each_opencode_format_is_read_or_named(
         "time": {"created": 1000},
     }
     write_store(
-        tmp_path,
+        home,
         f"{OPENCODE}/opencode.db",
         "create table session_v2(id text)",
         "create table session_message(id text, session_id text, seq int, type text, data text)",
         f"insert into session_message values('m', 'ses_a', 1, 'assistant', '{json.dumps(new)}')",
     )
-    write_store(tmp_path, f"{OPENCODE}/opencode-next.db", "create table thread(id text)")
+    write_store(home, f"{OPENCODE}/opencode-next.db", "create table thread(id text)")
     earlier = {
         "role": "assistant",
         "modelID": "claude-opus-4-6",
@@ -160,28 +146,24 @@ def test_each_opencode_format_is_read_or_named(
         "tokens": {"input": 30, "output": 0},
     }
     storage = f"{OPENCODE}/storage/message/ses_b"
-    write_files(tmp_path, {f"{storage}/msg_1.json": json.dumps(earlier)})
-    audit = audit_home(tmp_path, monkeypatch)
+    write_files(home, {f"{storage}/msg_1.json": json.dumps(earlier)})
+    audit = audit_home(home)
     assert sums(audit) == (2, 1030)
     assert "opencode-next.db (a format of opencode's" in audit.sentences[0]
 
 
-def test_opencode_session_in_files_and_store_counts_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_opencode_session_in_files_and_store_counts_once(home: Path) -> None:
     row = opencode_row("msg_1", "ses_a", 1000, 1000)
-    write_store(tmp_path, f"{OPENCODE}/opencode.db", *STORE, row)
+    write_store(home, f"{OPENCODE}/opencode.db", *STORE, row)
     message_json = row[row.index("{") : row.rindex("}") + 1]
-    write_files(tmp_path, {f"{OPENCODE}/storage/message/ses_a/msg_1.json": message_json})
-    audit = audit_home(tmp_path, monkeypatch)
+    write_files(home, {f"{OPENCODE}/storage/message/ses_a/msg_1.json": message_json})
+    audit = audit_home(home)
     assert sums(audit) == (1, 1000) and len(audit.runs) == 1
 
 
-def test_symlinks_are_followed_without_loops(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_files(tmp_path, {"disk/demo/a.jsonl": [claude("m1", "r1")]})
-    write_files(tmp_path, {"disk/b.jsonl": [*meta("b"), count(0, 7, 7)]})
+def test_symlinks_are_followed_without_loops(home: Path) -> None:
+    write_files(home, {"disk/demo/a.jsonl": [claude("m1", "r1")]})
+    write_files(home, {"disk/b.jsonl": [*meta("b"), count(0, 7, 7)]})
     for link, target in {
         CLAUDE: "disk/demo",
         ".claude/projects/twice": "disk/demo",
@@ -189,17 +171,13 @@ def test_symlinks_are_followed_without_loops(
         f"{CODEX}/rollout-b.jsonl": "disk/b.jsonl",
         ".local/share/opencode": "disk/stores",
     }.items():
-        (tmp_path / link).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / link).symlink_to(tmp_path / target)
-    write_store(
-        tmp_path, "disk/stores/opencode.db", *STORE, opencode_row("msg_1", "ses_a", 1000, 30)
-    )
-    assert sums(audit_home(tmp_path, monkeypatch)) == (3, 1037)
+        (home / link).parent.mkdir(parents=True, exist_ok=True)
+        (home / link).symlink_to(home / target)
+    write_store(home, "disk/stores/opencode.db", *STORE, opencode_row("msg_1", "ses_a", 1000, 30))
+    assert sums(audit_home(home)) == (3, 1037)
 
 
-def test_answers_with_equal_id_are_separate_calls(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answers_with_equal_id_are_separate_calls(home: Path) -> None:
     words = {"type": "user", "message": {"role": "user", "content": "And now?"}}
     read = {"type": "user", "message": {"role": "user", "content": [{"type": "tool_result"}]}}
     files = {
@@ -210,21 +188,19 @@ def test_answers_with_equal_id_are_separate_calls(
         f"{CLAUDE}/prompts.jsonl": [claude("p"), read, claude("p", tokens=2_000, text="two")],
         f"{CLAUDE}/no-request.jsonl": [claude("q"), read, claude("q", text="two")],
     }
-    audit = audit_home(write_files(tmp_path, files), monkeypatch)
+    audit = audit_home(home, files)
     assert sums(audit) == (8, 9_000)
     texts = {run.task: [message["content"] for message in run.messages] for run in audit.runs}
     assert texts["requests"] == ["ok", "two"] and texts["rows"][0] == "ok\ntwo"
 
 
 @pytest.mark.parametrize("names", [*permutations(["a", "b"])])
-def test_fork_with_zero_usage_keeps_the_cost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, str]
-) -> None:
+def test_fork_with_zero_usage_keeps_the_cost(home: Path, names: tuple[str, str]) -> None:
     files = {
         f"{CLAUDE}/{names[0]}.jsonl": [claude("m", "r1")],
         f"{CLAUDE}/{names[1]}.jsonl": [claude("m", "r1", tokens=0), claude("n", "r2")],
     }
-    assert sums(audit_home(write_files(tmp_path, files), monkeypatch)) == (2, 2_000)
+    assert sums(audit_home(home, files)) == (2, 2_000)
 
 
 def pi_event(id: str, type: str = "message", **fields: Any) -> Json:
@@ -240,7 +216,7 @@ def pi_answer(id: str, usage: Json, **fields: str) -> Json:
     return pi_event(id, message={**message, **fields})
 
 
-def test_every_call_of_pi_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_call_of_pi_counts_once(home: Path) -> None:
     """Summaries, tools and warmed caches have usage in events that are no answers."""
     tool_result = {"role": "toolResult", "toolCallId": "a", "content": "x", "usage": pi_usage(30)}
     session = [
@@ -257,19 +233,17 @@ def test_every_call_of_pi_counts_once(tmp_path: Path, monkeypatch: pytest.Monkey
     fork.append(pi_event("6", "branch_summary", summary="Left.", fromId="5", usage=pi_usage(4)))
     folder = ".pi/agent/sessions/--demo--"
     files = {f"{folder}/a.jsonl": session, f"{folder}/b.jsonl": fork}
-    audit = audit_home(write_files(tmp_path, files), monkeypatch)
+    audit = audit_home(home, files)
     assert sums(audit) == (6, 1_001_934)
     # The cache was warmed for one dollar, the rest costs 5 dollars per million tokens.
     assert dollars(audit) == pytest.approx(1.0 + 1_934 * 5e-6)
 
 
-def test_cache_writes_of_pi_are_priced_by_lifetime(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cache_writes_of_pi_are_priced_by_lifetime(home: Path) -> None:
     usage = pi_usage(0, cache_write=200_000, cacheWrite1h=100_000)
     answers = [pi_answer("1", usage), pi_answer("2", pi_usage(100_000), responseModel="gpt-5.1")]
     files = {".pi/agent/sessions/--demo--/a.jsonl": answers}
-    audit = audit_home(write_files(tmp_path, files), monkeypatch)
+    audit = audit_home(home, files)
     assert dollars(audit) == pytest.approx(0.625 + 1.0 + 0.125)
 
 
@@ -323,10 +297,8 @@ HOUR: Json = {
         (rollout("gpt-5.4", 100_000, "flex"), 0.125),
     ],
 )
-def test_each_rate_has_its_price(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, list[Json]], cost: float
-) -> None:
-    assert dollars(audit_home(write_files(tmp_path, files), monkeypatch)) == pytest.approx(cost)
+def test_each_rate_has_its_price(home: Path, files: dict[str, list[Json]], cost: float) -> None:
+    assert dollars(audit_home(home, files)) == pytest.approx(cost)
 
 
 @pytest.mark.parametrize(
@@ -341,38 +313,34 @@ def test_each_rate_has_its_price(
         (rollout("gpt-5.1", 9, "scale"), "gpt-5.1 (scale) is priced as gpt-5.1."),
     ],
 )
-def test_rate_without_price_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, list[Json]], named: str
-) -> None:
-    audit_home(write_files(tmp_path, files), monkeypatch)
+def test_rate_without_price_is_named(home: Path, files: dict[str, list[Json]], named: str) -> None:
+    audit_home(home, files)
     assert named in " ".join(printed("audit", "--workers", "1").split())
 
 
-def test_damaged_bytes_lose_no_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_bytes_lose_no_usage(home: Path) -> None:
     good = [json.dumps(claude(f"m{number}", f"r{number}")).encode() for number in range(6)]
     good[1] = good[1].replace(b'"ok"', b'"o\xff\x01"')
     good[2] = b"\0\0\0" + good[2]
     good[3] = b'{"type": "assis' + good[3]
     good[4] += good[5]
     lines = b"\xef\xbb\xbf" + b"\r\n".join(good[:5]) + b'\n{"type": "assistant", "mess'
-    write_files(tmp_path, {f"{CLAUDE}/a.jsonl": lines})
+    write_files(home, {f"{CLAUDE}/a.jsonl": lines})
     write_store(
-        tmp_path,
+        home,
         f"{OPENCODE}/opencode.db",
         *STORE,
         opencode_row("msg_1", "ses_a", 1000, 30),
         "update message set data = cast(replace(data, '\"role\"', '\"x\": \"' || x'ff' || '\", "
         '"role"\') as text)',
     )
-    audit = audit_home(tmp_path, monkeypatch)
+    audit = audit_home(home)
     assert sums(audit) == (7, 6_030)
     assert audit.counts["damaged lines"] == 2
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
-def test_sessions_in_utf_16_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
-) -> None:
+def test_sessions_in_utf_16_are_read(home: Path, encoding: str) -> None:
     """A program that copies a session may write it in the encoding of Windows."""
     mark = "" if encoding in ("utf-8-sig", "utf-16") else "\ufeff"
 
@@ -385,16 +353,16 @@ def test_sessions_in_utf_16_are_read(
         f"{CODEX}/rollout-a.jsonl": encoded(*PARENT),
         f"{OPENCODE}/storage/message/ses_a/msg_1.json": encoded(row),
     }
-    audit = audit_home(write_files(tmp_path, files), monkeypatch)
+    audit = audit_home(home, files)
     assert (sums(audit), audit.counts["damaged lines"]) == ((4, 3_030), 0)
-    log = tmp_path / "log.jsonl"
+    log = home / "log.jsonl"
     request = {"messages": [{"role": "user", "content": "ö"}]}
     log.write_bytes(encoded(request, {**request, "model": "m"}))
     read_files(log, logged := AuditInput())
     assert (logged.counts["lines"], logged.counts["damaged lines"]) == (2, 0)
 
 
-def test_pi_forks_and_branches_count_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pi_forks_and_branches_count_once(home: Path) -> None:
     def event(id: str, parent: str, role: str, minute: int, tokens: int = 0) -> Json:
         usage = {"input": tokens, "output": 0, "cacheRead": 0, "cacheWrite": 0}
         message: Json = {"role": role, "content": id, "model": "claude-opus-4-6"}
@@ -413,17 +381,16 @@ def test_pi_forks_and_branches_count_once(tmp_path: Path, monkeypatch: pytest.Mo
     files[".openclaw/agents/main/sessions/s.jsonl.reset.2026-11-01"] = [
         event("7", "", "assistant", 9, 5)
     ]
-    audit = audit_home(write_files(tmp_path, files), monkeypatch)
+    audit = audit_home(home, files)
     assert sums(audit) == (5, 1605)
     texts = [[message["content"] for message in run.messages] for run in audit.runs]
     assert ["1", "2", "5", "6"] in texts and ["1", "2", "3", "4"] in texts
 
 
-def test_unreadable_stores_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_store(tmp_path, f"{OPENCODE}/opencode.db", "create table thread(id text)")
-    write_files(tmp_path, {".hermes/profiles/work/state.db": "no database" * 99})
-    audit_home(tmp_path, monkeypatch)
+def test_unreadable_stores_are_named(home: Path) -> None:
+    write_store(home, f"{OPENCODE}/opencode.db", "create table thread(id text)")
+    write_files(home, {".hermes/profiles/work/state.db": "no database" * 99})
     alone = printed("audit", status=1)
     assert "there are no runs" in alone and "opencode.db" in alone and "work/state.db" in alone
-    write_files(tmp_path, {f"{CLAUDE}/a.jsonl": [claude("m", "r")]})
+    write_files(home, {f"{CLAUDE}/a.jsonl": [claude("m", "r")]})
     assert "opencode.db" in printed("audit", "--json", "--workers", "1")

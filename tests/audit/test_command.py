@@ -1,7 +1,6 @@
 """`contextrender audit` on the run that is shipped for the demo, and on Claude Code sessions."""
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,14 +38,10 @@ def test_recorded_run_is_replayed(tmp_path: Path) -> None:
     assert "<script" not in text and "What to use" in text
 
 
-def test_missing_runs_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    prefixes = ("XDG_", "CLAUDE_", "CODEX_", "HERMES_", "OPENCLAW_")
-    for name in [name for name in os.environ if name.startswith(prefixes)]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert f"{tmp_path}/.claude" in printed("audit", status=1)
+def test_missing_runs_are_an_error(home: Path) -> None:
+    assert f"{home}/.claude" in printed("audit", status=1)
     output = printed("audit", "--agent", "hermes", status=1)
-    assert output == f"contextrender: there are no runs in {tmp_path}/.hermes.\n"
+    assert output == f"contextrender: there are no runs in {home}/.hermes.\n"
 
 
 @pytest.mark.parametrize("command", ["audit", "open"])

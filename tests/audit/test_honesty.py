@@ -12,7 +12,7 @@ from contextrender_bridge.evaluation import compactions
 from contextrender_bridge.evaluation.compactions import measure_sample
 from contextrender_bridge.evaluation.runs import Run, compactions_of
 
-from tests.audit.homes import CLAUDE, CODEX, at, audit_home, claude, meta, write_files
+from tests.audit.homes import CLAUDE, CODEX, at, claude, meta, write_files
 from tests.audit.test_readers import heard, result, said, use
 from tests.support.command import printed
 from tests.support.transcripts import assistant, step, user
@@ -53,23 +53,17 @@ WORDS = codex_message(
 )
 
 
-def test_encrypted_codex_summary_is_not_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_encrypted_codex_summary_is_not_measured(home: Path) -> None:
     hidden = compacted("", TASK, item("compaction", encrypted_content="xyz"))
-    write_files(tmp_path, {f"{CODEX}/rollout-a.jsonl": [*BEFORE, hidden, *AFTER]})
-    audit_home(tmp_path, monkeypatch)
+    write_files(home, {f"{CODEX}/rollout-a.jsonl": [*BEFORE, hidden, *AFTER]})
     output = single_line(printed("audit", "--workers", "1"))
     assert "For 1 of them the agent's files have no summary as text (Codex encrypts it)" in output
     assert "held every value used" not in output
 
 
 @pytest.mark.parametrize("record", [compacted("TOKEN_ALPHA matters."), compacted("", TASK, WORDS)])
-def test_plain_codex_summary_is_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: Json
-) -> None:
-    write_files(tmp_path, {f"{CODEX}/rollout-a.jsonl": [*BEFORE, record, *AFTER]})
-    audit_home(tmp_path, monkeypatch)
+def test_plain_codex_summary_is_measured(home: Path, record: Json) -> None:
+    write_files(home, {f"{CODEX}/rollout-a.jsonl": [*BEFORE, record, *AFTER]})
     compactions = json.loads(printed("audit", "--json", "--workers", "1"))["compactions"]
     assert (
         compactions["hidden_summaries"],
@@ -121,29 +115,24 @@ PUT_BACK: Json = {
     ],
 )
 def test_files_restored_by_claude_code_count(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    home: Path,
     version: str,
     put_back: list[Json],
     share: float,
     estimated: int,
 ) -> None:
-    write_files(tmp_path, {f"{CLAUDE}/a.jsonl": claude_session(version, *put_back)})
-    audit_home(tmp_path, monkeypatch)
+    write_files(home, {f"{CLAUDE}/a.jsonl": claude_session(version, *put_back)})
     compactions = json.loads(printed("audit", "--json", "--workers", "1"))["compactions"]
     assert (compactions["summary_had_all"], compactions["estimated"]) == (share, estimated)
     output = single_line(printed("audit", "--workers", "1"))
     assert ("did not record which files" in output) == bool(estimated)
 
 
-def test_compaction_that_a_fork_copied_is_estimated_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compaction_that_a_fork_copied_is_estimated_once(home: Path) -> None:
     session = claude_session("2.1.197")
     answer: Json = {"type": "text", "text": "In the fork it is TOKEN_ALPHA."}
     fork = [*session[:-1], claude_row("assistant", answer, "6", version="2.1.197")]
-    write_files(tmp_path, {f"{CLAUDE}/a.jsonl": session, f"{CLAUDE}/b.jsonl": fork})
-    audit_home(tmp_path, monkeypatch)
+    write_files(home, {f"{CLAUDE}/a.jsonl": session, f"{CLAUDE}/b.jsonl": fork})
     output = single_line(printed("audit", "--workers", "1"))
     assert "Compactions by the agents: 1. For 1 of them Claude Code did not record" in output
 

@@ -16,7 +16,6 @@ from tests.audit.homes import (
     CODEX,
     OPENCODE,
     STORE,
-    audit_home,
     claude,
     opencode_row,
     write_files,
@@ -183,16 +182,11 @@ def test_export_is_opened(tmp_path: Path) -> None:
     assert [loss["turn"] for loss in open_session["losses"]] == [3]
 
 
-def test_newest_sessions_are_opened_by_default(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    audit_home(tmp_path, monkeypatch)
+def test_newest_sessions_are_opened_by_default(home: Path) -> None:
     assert "there are no sessions in" in printed("open", status=1)
-    write_files(tmp_path, {f"{CLAUDE}/a.jsonl": [claude("m", "r")]})
-    write_files(tmp_path, {f"{CODEX}/rollout-a.jsonl": BEFORE})
-    write_store(
-        tmp_path, f"{OPENCODE}/opencode.db", *STORE, opencode_row("msg_1", "ses_a", 1000, 30)
-    )
+    write_files(home, {f"{CLAUDE}/a.jsonl": [claude("m", "r")]})
+    write_files(home, {f"{CODEX}/rollout-a.jsonl": BEFORE})
+    write_store(home, f"{OPENCODE}/opencode.db", *STORE, opencode_row("msg_1", "ses_a", 1000, 30))
     assert len(open_sessions()) == 3
     output = printed("open", "--limit", "1")
     assert output.count(" · ") >= 1 and "Codex" in output

@@ -74,11 +74,9 @@ def write_session(home: Path, agent: str, value: Any) -> None:
 
 @pytest.mark.parametrize("value", UNREADABLE)
 @pytest.mark.parametrize("agent", [*FILES, "opencode"])
-def test_unreadable_usage_is_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str, value: Any
-) -> None:
-    write_session(tmp_path, agent, value)
-    audit = audit_home(tmp_path, monkeypatch)
+def test_unreadable_usage_is_counted(home: Path, agent: str, value: Any) -> None:
+    write_session(home, agent, value)
+    audit = audit_home(home)
     assert sums(audit) == (0, 0)
     assert audit.counts["calls without usage"] == 1
     assert audit.sentences == ["Calls without readable usage, whose cost is unknown: 1."]
@@ -86,19 +84,17 @@ def test_unreadable_usage_is_counted(
 
 @pytest.mark.parametrize("value", [70, 70.0, "70", "70.0"])
 @pytest.mark.parametrize("agent", [*FILES, "opencode"])
-def test_unusual_numbers_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str, value: Any
-) -> None:
-    write_session(tmp_path, agent, value)
-    audit = audit_home(tmp_path, monkeypatch)
+def test_unusual_numbers_are_read(home: Path, agent: str, value: Any) -> None:
+    write_session(home, agent, value)
+    audit = audit_home(home)
     assert sums(audit) == (1, 70)
     assert audit.sentences == []
 
 
-def test_copy_with_usage_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copy_with_usage_counts(home: Path) -> None:
     files = {f"{CLAUDE}/a.jsonl": claude_line("many"), f"{CLAUDE}/b.jsonl": claude_line(70)}
-    audit = audit_home(write_files(tmp_path, files), monkeypatch)
+    audit = audit_home(home, files)
     assert sums(audit) == (1, 70)
     assert audit.sentences == []
-    write_files(tmp_path, {f"{CLAUDE}/c.jsonl": [claude("n", "s", tokens=0), *claude_line(None)]})
+    write_files(home, {f"{CLAUDE}/c.jsonl": [claude("n", "s", tokens=0), *claude_line(None)]})
     assert "Calls without readable usage" not in printed("audit", "--workers", "1")

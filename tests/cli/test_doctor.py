@@ -20,14 +20,13 @@ def findings(status: int) -> dict[str, dict[str, str]]:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Create an empty home folder without programs."""
+def machine(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Create an empty home folder without programs and settings."""
     for name in list(os.environ):
-        if name.startswith(("CONTEXTRENDER_", "CTXGRAPH_", "OPENAI_", "ANTHROPIC_", "XDG_")):
+        if name.startswith(("CONTEXTRENDER_", "CTXGRAPH_", "OPENAI_", "ANTHROPIC_")):
             monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    return tmp_path
+    monkeypatch.setenv("PATH", str(home / "bin"))
+    return home
 
 
 def test_doctor_on_new_machine(machine: Path) -> None:

@@ -97,9 +97,8 @@ def test_export_does_not_replace_file(session: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("columns", ["0", "wide", "-1"])
 def test_invalid_width_of_the_terminal_hides_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str
+    home: Path, monkeypatch: pytest.MonkeyPatch, columns: str
 ) -> None:
-    write_files(tmp_path, {f"{CLAUDE}/a.jsonl": [claude("m1")]})
-    monkeypatch.setenv("HOME", str(tmp_path))
+    write_files(home, {f"{CLAUDE}/a.jsonl": [claude("m1")]})
     monkeypatch.setenv("COLUMNS", columns)
     assert "claude-opus-4-6" in printed("audit", "--workers", "1")
