@@ -21,10 +21,7 @@ if TYPE_CHECKING:
     from tests.server.servers import Server
 
 
-LONGEST_FILES = (
-    "test_killed_agent.py",
-    "test_memory.py",
-)
+LONGEST_FILES = ("test_killed_agent.py", "test_memory.py")
 """Files that take over a minute. They run first, so that test processes end at the same time."""
 
 

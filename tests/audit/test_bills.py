@@ -30,13 +30,10 @@ from tests.audit.homes import (
     write_store,
 )
 from tests.support.command import printed
+from tests.support.transcripts import user
 
 PARENT = [*meta("parent"), count(0, 1000, 1000)]
-FORK = [
-    *meta("fork", 1, forked_from_id="parent"),
-    count(1, 1000, 1000),
-    count(2, 3000, 2000),
-]
+FORK = [*meta("fork", 1, forked_from_id="parent"), count(1, 1000, 1000), count(2, 3000, 2000)]
 
 
 @pytest.mark.parametrize("names", [*permutations(["rollout-a", "rollout-b"])])
@@ -178,8 +175,8 @@ def test_symlinks_are_followed_without_loops(home: Path) -> None:
 
 
 def test_answers_with_equal_id_are_separate_calls(home: Path) -> None:
-    words = {"type": "user", "message": {"role": "user", "content": "And now?"}}
-    read = {"type": "user", "message": {"role": "user", "content": [{"type": "tool_result"}]}}
+    words = {"type": "user", "message": user("And now?")}
+    read = {"type": "user", "message": user([{"type": "tool_result"}])}
     files = {
         f"{CLAUDE}/requests.jsonl": [claude("m", "r1"), claude("m", "r2", text="two")],
         # Two rows of one answer, with the result of its first call between them.
@@ -356,7 +353,7 @@ def test_sessions_in_utf_16_are_read(home: Path, encoding: str) -> None:
     audit = audit_home(home, files)
     assert (sums(audit), audit.counts["damaged lines"]) == ((4, 3_030), 0)
     log = home / "log.jsonl"
-    request = {"messages": [{"role": "user", "content": "ö"}]}
+    request = {"messages": [user("ö")]}
     log.write_bytes(encoded(request, {**request, "model": "m"}))
     read_files(log, logged := AuditInput())
     assert (logged.counts["lines"], logged.counts["damaged lines"]) == (2, 0)

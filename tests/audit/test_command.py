@@ -23,12 +23,7 @@ def test_recorded_run_is_replayed(tmp_path: Path) -> None:
         for line in SHIPPED.read_text().splitlines()
         for message in json.loads(line)["messages"]
     )
-    assert report["replayed"] == {
-        "runs": 1,
-        "calls": 9,
-        "left_out": calls - 9,
-        "sent_shortened": 0,
-    }
+    assert report["replayed"] == {"runs": 1, "calls": 9, "left_out": calls - 9, "sent_shortened": 0}
     best = report["verdict"]["best"]
     assert best is None or best["budget"] == "auto"  # which is what wrap does
     assert {option["budget"] for option in report["verdict"]["options"]} == {

@@ -107,19 +107,10 @@ PUT_BACK: Json = {
 
 @pytest.mark.parametrize(
     ("version", "put_back", "share", "estimated"),
-    [
-        ("2.1.217", [PUT_BACK], 1, 0),
-        ("2.1.220", [], 0, 0),
-        ("2.1.197", [], 1, 1),
-        ("", [], 1, 1),
-    ],
+    [("2.1.217", [PUT_BACK], 1, 0), ("2.1.220", [], 0, 0), ("2.1.197", [], 1, 1), ("", [], 1, 1)],
 )
 def test_files_restored_by_claude_code_count(
-    home: Path,
-    version: str,
-    put_back: list[Json],
-    share: float,
-    estimated: int,
+    home: Path, version: str, put_back: list[Json], share: float, estimated: int
 ) -> None:
     write_files(home, {f"{CLAUDE}/a.jsonl": claude_session(version, *put_back)})
     compactions = json.loads(printed("audit", "--json", "--workers", "1"))["compactions"]
@@ -169,17 +160,14 @@ def test_run_with_rendered_prompts_is_recognised() -> None:
 
 
 @pytest.mark.parametrize("has_other_run", [False, True])
-def test_audit_of_shortened_runs_has_advice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_other_run: bool
-) -> None:
+def test_audit_of_shortened_runs_has_advice(home: Path, has_other_run: bool) -> None:
     """Runs that `wrap` shortened cannot be replayed, although they had results to omit."""
     long_result = result("a") | {"content": "plain words " * 4_000}
     wrapped = [heard("1", "Go."), said("2", "m1", use("a"), 1), heard("3", [long_result])]
     files = {f"{CLAUDE}/wrapped.jsonl": [*wrapped, said("4", "m2", use("b"), 1)]}
     if has_other_run:
         files[f"{CLAUDE}/other.jsonl"] = [heard("5", "Hello."), said("6", "m3", use("c"), 1)]
-    write_files(tmp_path, files)
-    audit_home(tmp_path, monkeypatch)
+    write_files(home, files)
     output = single_line(printed("audit", "--workers", "1"))
     has_advice = "run: contextrender wrap --observe AGENT" in output
     assert has_advice is not has_other_run and "1 runs" not in output
@@ -191,9 +179,7 @@ def test_audit_of_shortened_runs_has_advice(
         assert "No run has tool results" not in output
 
 
-def test_short_runs_of_two_providers_get_separate_verdicts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_short_runs_of_two_providers_get_separate_verdicts(tmp_path: Path) -> None:
     runs = [
         {
             "id": model,

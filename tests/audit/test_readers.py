@@ -32,7 +32,7 @@ def said(uuid: str, id: str, block: Json, output: int) -> Json:
 
 
 def heard(uuid: str, content: object) -> Json:
-    return {"type": "user", "uuid": uuid, "message": {"role": "user", "content": content}}
+    return {"type": "user", "uuid": uuid, "message": user(content)}
 
 
 def use(id: str) -> Json:
@@ -90,9 +90,7 @@ def test_claude_forks_count_once_and_compactions_start_new_run(tmp_path: Path) -
     assert [m["role"] for m in audit.runs[1].messages] == ["tool", "user", "assistant"]
 
 
-def test_codex_copied_history_is_free_and_input_includes_cached(
-    tmp_path: Path,
-) -> None:
+def test_codex_copied_history_is_free_and_input_includes_cached(tmp_path: Path) -> None:
     def count(total: int) -> Json:
         last = {"input_tokens": 100, "cached_input_tokens": 60, "output_tokens": 2}
         last["cache_write_input_tokens"] = 10
@@ -142,12 +140,7 @@ def test_codex_text_and_calls_of_one_answer_are_one_call(tmp_path: Path) -> None
 
 
 CHAT = [user("Look."), *step("a", "look", "{}", "seen a"), assistant("Done.")]
-BLOCKS = [
-    {"role": "user", "content": "Look."},
-    {"role": "assistant", "content": [use("a")]},
-    {"role": "user", "content": [result("a")]},
-    {"role": "assistant", "content": "Done."},
-]
+BLOCKS = [user("Look."), assistant([use("a")]), user([result("a")]), assistant("Done.")]
 PARTS = [
     {"role": "user", "parts": [{"type": "text", "content": "Look."}]},
     {
@@ -275,12 +268,9 @@ def test_log_lines_with_responses_have_usage(tmp_path: Path) -> None:
 @pytest.mark.parametrize("field", ["messages", "input"])
 def test_interleaved_requests_are_grouped_into_runs(tmp_path: Path, field: str) -> None:
     def line(task: str, rounds: int) -> Json:
-        items: list[Json] = [{"role": "user", "content": task}]
+        items: list[Json] = [user(task)]
         for number in range(rounds):
-            items += [
-                {"role": "assistant", "content": f"Step {number}."},
-                {"role": "user", "content": "Go on."},
-            ]
+            items += [assistant(f"Step {number}."), user("Go on.")]
         usage = {"input_tokens": 5, "output_tokens": 1}
         return {"request": {"model": "m", field: items}, "response": {"usage": usage}}
 

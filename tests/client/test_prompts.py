@@ -15,10 +15,7 @@ from tests.support.transcripts import agent_run, assistant
 TURNS = 67
 ASKED = {"rows": 0, "window": 0, "prompt": True}
 RUN = [*agent_run(TURNS, lines=14), assistant("It is done.")]
-BODIES: dict[str, Callable[[list[Json]], Json]] = {
-    "chat": chat_body,
-    "messages": messages_body,
-}
+BODIES: dict[str, Callable[[list[Json]], Json]] = {"chat": chat_body, "messages": messages_body}
 
 
 def canonical(dialect: str, body: Any) -> list[Json]:

@@ -6,11 +6,11 @@ import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects import DIALECTS, OBSERVATIONS, MessagePlan
 
-from tests.support.transcripts import step
+from tests.support.transcripts import assistant, step, user
 
 
 def assistant_blocks(*blocks: Json) -> Json:
-    return {"role": "assistant", "content": list(blocks)}
+    return assistant(list(blocks))
 
 
 def text(value: str) -> Json:
@@ -28,11 +28,11 @@ SEARCH_BLOCKS: list[Json] = [
 POINTER: Json = {"type": "web_search_result_location", "encrypted_index": "i", "cited_text": "c"}
 MESSAGES: Json = {
     "messages": [
-        {"role": "user", "content": "Find out."},
+        user("Find out."),
         assistant_blocks(
             text("I search."), *SEARCH_BLOCKS, {**text("It is 5."), "citations": [POINTER]}
         ),
-        {"role": "user", "content": "And now?"},
+        user("And now?"),
     ]
 }
 MCP: Json = {
@@ -48,7 +48,7 @@ SHELL_OUTPUT: Json = {
     "call_id": "s1",
     "output": [{"stdout": "a b c", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}],
 }
-RESPONSES: Json = {"input": [{"role": "user", "content": "Find out."}, MCP, SHELL, SHELL_OUTPUT]}
+RESPONSES: Json = {"input": [user("Find out."), MCP, SHELL, SHELL_OUTPUT]}
 
 
 def plan_without(messages: list[Json], *results: int) -> MessagePlan:
@@ -97,7 +97,7 @@ def test_responses_server_tools_are_results() -> None:
 def test_truncated_text_replaces_its_document() -> None:
     source = {"type": "text", "media_type": "text/plain", "data": "long " * 500}
     document = {"type": "document", "source": source}
-    body = {"messages": [{"role": "user", "content": [text("Read:"), document]}]}
+    body = {"messages": [user([text("Read:"), document])]}
     transcript = DIALECTS["messages"].read(body)
     shortened = MessagePlan.full_history(transcript.messages)
     shortened.replace(0, "Read: long [shortened]")
@@ -112,15 +112,12 @@ def chat(number: int) -> list[Json]:
 def blocks(number: int) -> list[Json]:
     tool_use = {"type": "tool_use", "id": f"c{number}", "name": "look", "input": {}}
     result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": "x"}
-    return [
-        assistant_blocks(text(f"Step {number}."), tool_use),
-        {"role": "user", "content": [result]},
-    ]
+    return [assistant_blocks(text(f"Step {number}."), tool_use), user([result])]
 
 
 @pytest.mark.parametrize(("dialect", "made"), [("chat", chat), ("messages", blocks)])
 def test_messages_that_become_adjacent_are_merged(dialect: str, made: Any) -> None:
-    items = [{"role": "user", "content": "Go."}, *made(0), *made(1), *made(2), *made(3)]
+    items = [user("Go."), *made(0), *made(1), *made(2), *made(3)]
     transcript = DIALECTS[dialect].read({"messages": items})
     messages = transcript.apply(plan_without(transcript.messages, 2, 4))["messages"]
     roles = [items[-2]["role"], items[-1]["role"]]
@@ -135,8 +132,8 @@ def test_messages_that_become_adjacent_are_merged(dialect: str, made: Any) -> No
 
 @pytest.mark.parametrize("dialect", ["chat", "messages"])
 def test_messages_sent_adjacent_are_not_merged(dialect: str) -> None:
-    items = [{"role": "user", "content": "Go."}]
-    items += [{"role": "assistant", "content": f"{number}"} for number in range(3)]
+    items = [user("Go.")]
+    items += [assistant(f"{number}") for number in range(3)]
     transcript = DIALECTS[dialect].read({"messages": items})
     assert transcript.apply(MessagePlan.full_history(transcript.messages))["messages"] == items
 
@@ -146,9 +143,9 @@ def test_call_in_user_message_is_kept() -> None:
     blocks = [text("Look."), {"type": "tool_use", "id": "u1", "name": "web", "input": {}}]
     body = {
         "messages": [
-            {"role": "user", "content": "Why?"},
+            user("Why?"),
             assistant_blocks(text("Ask.")),
-            {"role": "user", "content": blocks},
+            user(blocks),
             assistant_blocks(text("Seen.")),
         ]
     }
@@ -159,8 +156,8 @@ def test_call_in_user_message_is_kept() -> None:
 
 
 def test_observation_without_answer_is_a_user_message() -> None:
-    observation = {"role": "user", "content": "Observation:\n"}
-    answer, unread = {"role": "assistant", "content": "a"}, {"role": "robot", "content": "x"}
+    observation = user("Observation:\n")
+    answer, unread = assistant("a"), {"role": "robot", "content": "x"}
     body = {"messages": [answer, observation, unread, observation]}
     begun = OBSERVATIONS.read({"messages": body["messages"][:2]})
     for read in (OBSERVATIONS.read(body), OBSERVATIONS.read(body, begun)):

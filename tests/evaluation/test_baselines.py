@@ -23,15 +23,8 @@ from hypothesis import strategies as st
 
 from tests.api.checks import orphans, tokens_inside
 from tests.support import slow_rules
-from tests.support.strategies import (
-    BUDGETS,
-    COUNTER,
-    check_shown,
-    modest,
-    render,
-    transcripts,
-)
-from tests.support.transcripts import assistant, call, result, user
+from tests.support.strategies import BUDGETS, COUNTER, check_shown, modest, render, transcripts
+from tests.support.transcripts import assistant, call, result, system, user
 
 each_policy = pytest.mark.parametrize("policy", BASELINES)
 
@@ -72,7 +65,7 @@ def render_baseline(
 
 def long_run(turns: int) -> list[Json]:
     """Return a run with one task, and calls with results of 90 to 110 tokens."""
-    messages = [{"role": "system", "content": "Be brief."}, user("Audit the ledgers.")]
+    messages = [system("Be brief."), user("Audit the ledgers.")]
     for turn in range(turns):
         text = " ".join(f"ledger_{turn}_{row} is fine" for row in range(12))
         messages += [

@@ -11,6 +11,7 @@ from contextrender_bridge.proxy import app, memory_release
 
 from tests.proxy.agents import ChatAgent, MessagesAgent, finding
 from tests.proxy.conftest import Setup, Start
+from tests.support.transcripts import assistant, system, user
 from tests.support.waiting import until
 
 
@@ -112,7 +113,7 @@ def test_invalid_requests_are_refused(
     ],
 )
 def test_malformed_messages_are_unchanged(setup: Setup, message: Any) -> None:
-    messages = [{"role": "user", "content": "hello"}, message]
+    messages = [user("hello"), message]
     for budget in (None, "9" * 5000):
         assert compress(setup, messages, budget=budget)["messages"] == messages
 
@@ -135,19 +136,14 @@ def test_reply_counts_unchanged_messages(setup: Setup) -> None:
 def test_named_format_keeps_first_calls_on_branch(setup: Setup) -> None:
     """Claude Code sends a system message among the others. The Messages format does not record it,
     so it may change."""
-    question = {"role": "user", "content": [{"type": "text", "text": "Look."}]}
+    question = user([{"type": "text", "text": "Look."}])
     block = {"type": "text", "text": "# Environment", "cache_control": {"type": "ephemeral"}}
     tool_use = {"type": "tool_use", "id": "a", "name": "look", "input": {}}
     tool_result = {"type": "tool_result", "tool_use_id": "a", "content": "All is well."}
     name = uuid.uuid4().hex
     fields = {"session": name, "format": "messages", "client": "claude"}
-    compress(setup, [question, {"role": "system", "content": [block]}], **fields)
-    later = [
-        question,
-        {"role": "system", "content": "# Environment"},
-        {"role": "assistant", "content": [tool_use]},
-        {"role": "user", "content": [tool_result]},
-    ]
+    compress(setup, [question, system([block])], **fields)
+    later = [question, system("# Environment"), assistant([tool_use]), user([tool_result])]
     reply = compress(setup, later, **fields)
     assert reply["messages"] == later
     session = setup.service.inspect_session(name)["session"]
@@ -160,7 +156,7 @@ def test_gateway_reports_usage(setup: Setup) -> None:
     usage = {"prompt_tokens": 700, "completion_tokens": 9}
     fields = {"session": session, "model": "gpt-4o", "usage": usage}
     assert setup.post("/v1/compress", fields).json() == {"session": session, "recorded": True}
-    more = [{"role": "assistant", "content": "Done."}, {"role": "user", "content": "More?"}]
+    more = [assistant("Done."), user("More?")]
     assert compress(setup, [*messages, *more])["session"] == session
     total = setup.service.call
     until(lambda: any(row["calls_with_usage"] for row in total("total_savings", {})["rows"]))

@@ -13,21 +13,14 @@ from contextrender_bridge.client import AsyncContextRender
 
 from tests.proxy.conftest import Setup, Start
 from tests.support.scripted_model import json_reply
+from tests.support.transcripts import assistant, step, user
 from tests.support.waiting import until
 
 SECRET = "owner A, account DEMO-1111"
 
 
-def message_of(role: str, text: str) -> Json:
-    return {"role": role, "content": text}
-
-
 def tool_step(name: str, text: str) -> list[Json]:
-    call = {"id": name, "type": "function", "function": {"name": "look", "arguments": "{}"}}
-    return [
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": name, "content": text},
-    ]
+    return step(name, "look", "{}", text)
 
 
 def send(setup: Setup, messages: list[Json], **more: Any) -> str:
@@ -64,9 +57,9 @@ def check_apart(setup: Setup, own: str, other: str) -> None:
 def names(usual: Setup) -> tuple[str, str]:
     """Return the sessions of users B and A, whose histories begin with the same messages."""
     usual.http.cookies.clear()
-    hello = [message_of("user", f"hello {uuid.uuid4().hex}"), message_of("assistant", "Hello.")]
-    a = [*hello, message_of("user", "I am A."), *tool_step("a1", SECRET)]
-    b = [*hello, message_of("user", "I am B."), *tool_step("b1", "owner B")]
+    hello = [user(f"hello {uuid.uuid4().hex}"), assistant("Hello.")]
+    a = [*hello, user("I am A."), *tool_step("a1", SECRET)]
+    b = [*hello, user("I am B."), *tool_step("b1", "owner B")]
     first = send(usual, a)
     return send(usual, b), first
 
@@ -109,48 +102,43 @@ def test_mcp_server_reads_one_conversation(
 
 @pytest.mark.parametrize("key", [{}, {"prompt_cache_key": "demo-app"}])
 def test_histories_with_equal_prefix_have_two_sessions(setup: Setup, key: Json) -> None:
-    hello = [message_of("user", f"hello {uuid.uuid4().hex}"), message_of("assistant", "Hello.")]
-    a = [*hello, message_of("user", "I am A."), *tool_step("a1", SECRET)]
-    b = [*hello, message_of("user", "I am B.")]
+    hello = [user(f"hello {uuid.uuid4().hex}"), assistant("Hello.")]
+    a = [*hello, user("I am A."), *tool_step("a1", SECRET)]
+    b = [*hello, user("I am B.")]
     first, second = send(setup, a, **key), send(setup, b, **key)
     check_apart(setup, second, first)
     # Both histories continue their sessions in any order.
-    assert send(setup, [*b, *tool_step("b1", "nothing"), message_of("user", "on")], **key) == second
-    assert send(setup, [*a, message_of("user", "on")], **key) == first
+    assert send(setup, [*b, *tool_step("b1", "nothing"), user("on")], **key) == second
+    assert send(setup, [*a, user("on")], **key) == first
     check_apart(setup, second, first)
 
 
 def test_new_proxy_uses_the_same_names(start: Start) -> None:
-    hello = [message_of("user", f"hello {uuid.uuid4().hex}"), message_of("assistant", "Hello.")]
-    a = [*hello, message_of("user", "I am A."), *tool_step("call_1", SECRET)]
-    b = [*hello, message_of("user", "I am B."), *tool_step("call_1", "of B")]
+    hello = [user(f"hello {uuid.uuid4().hex}"), assistant("Hello.")]
+    a = [*hello, user("I am A."), *tool_step("call_1", SECRET)]
+    b = [*hello, user("I am B."), *tool_step("call_1", "of B")]
     names = [send(start(), messages) for messages in (a, b, b, a)]
     assert names[0] == names[3] != names[1] == names[2]
 
 
 def test_equal_cache_key_gives_two_sessions(setup: Setup) -> None:
     key = f"demo-{uuid.uuid4().hex}"
-    a = [message_of("user", "I am A."), *tool_step("a1", SECRET)]
+    a = [user("I am A."), *tool_step("a1", SECRET)]
     first = send(setup, a, prompt_cache_key=key)
-    second = send(setup, [message_of("user", "I am B.")], prompt_cache_key=key)
+    second = send(setup, [user("I am B.")], prompt_cache_key=key)
     # The proxy sends a call that is certain to fit before the service has recorded it.
     until(lambda: setup.service.list_sessions(query=second)["sessions"])
     check_apart(setup, second, first)
 
 
 def test_histories_that_diverge_have_separate_sessions(setup: Setup) -> None:
-    hello = message_of("user", f"hello {uuid.uuid4().hex}")
-    step = tool_step("call_0", "the same")
+    hello = user(f"hello {uuid.uuid4().hex}")
+    first = tool_step("call_0", "the same")
     ways = [
-        [
-            hello,
-            message_of("assistant", "Hello."),
-            message_of("user", "on"),
-            *tool_step("a1", SECRET),
-        ],
-        [hello, message_of("assistant", "Hi."), message_of("user", "on")],
-        [hello, *step, *tool_step("call_1", "of a third")],
-        [hello, *step[:1], {**step[1], "content": "of a fourth"}],
+        [hello, assistant("Hello."), user("on"), *tool_step("a1", SECRET)],
+        [hello, assistant("Hi."), user("on")],
+        [hello, *first, *tool_step("call_1", "of a third")],
+        [hello, *first[:1], {**first[1], "content": "of a fourth"}],
     ]
     names = [send(setup, way) for way in ways]
     assert len(set(names)) == 4
@@ -158,25 +146,25 @@ def test_histories_that_diverge_have_separate_sessions(setup: Setup) -> None:
         check_apart(setup, name, names[0])
 
 
-ASK = message_of("user", "My account?")
-HELLO = message_of("assistant", "Hello.")
+ASK = user("My account?")
+HELLO = assistant("Hello.")
 EXAMPLE = [*tool_step("call_aB3xK9mQ2pL7vR4tY8wZ1cD5", "an example"), HELLO]
 BEGUN_ALIKE: dict[str, tuple[list[Json], list[Json]]] = {
     "first request": ([HELLO, *tool_step("a1", SECRET)], []),
     "beginning": ([HELLO, ASK, *tool_step("a1", SECRET), ASK], [HELLO, ASK]),
     "ids from names": (tool_step("functions.look:0", SECRET), tool_step("functions.look:0", "B")),
     "long counters": (tool_step(f"call_{1:016}", SECRET), tool_step(f"call_{1:016}", "of B")),
-    "examples": ([*EXAMPLE, ASK, *tool_step("a1", SECRET)], [*EXAMPLE, message_of("user", "B")]),
+    "examples": ([*EXAMPLE, ASK, *tool_step("a1", SECRET)], [*EXAMPLE, user("B")]),
 }
 
 
 @pytest.mark.parametrize("case", BEGUN_ALIKE)
 def test_histories_that_only_begin_alike_have_two_sessions(setup: Setup, case: str) -> None:
-    hello, key = message_of("user", f"hello {uuid.uuid4().hex}"), {"prompt_cache_key": "demo-app"}
+    hello, key = user(f"hello {uuid.uuid4().hex}"), {"prompt_cache_key": "demo-app"}
     a, b = ([hello, *steps] for steps in BEGUN_ALIKE[case])
     first, second = send(setup, a, **key), send(setup, b, **key)
     check_apart(setup, second, first)
-    on = [message_of("assistant", "of B"), message_of("user", "on")]
+    on = [assistant("of B"), user("on")]
     check_apart(setup, send(setup, [*b, *on], **key), first)
     assert send(setup, [*a, *on], **key) == first
 
@@ -184,8 +172,8 @@ def test_histories_that_only_begin_alike_have_two_sessions(setup: Setup, case: s
 @pytest.mark.parametrize("size", [0, 9_000])
 def test_proxies_that_know_one_beginning_keep_histories_apart(start: Start, size: int) -> None:
     """The first proxy has not met the answer that the second one has recorded."""
-    hello = message_of("user", f"hello {uuid.uuid4().hex}" + size * " word")
-    (one, two), b = (start(), start()), [hello, HELLO, message_of("user", "I am B.")]
+    hello = user(f"hello {uuid.uuid4().hex}" + size * " word")
+    (one, two), b = (start(), start()), [hello, HELLO, user("I am B.")]
     first = send(one, [hello])
     assert send(two, [hello, *tool_step("a1", SECRET)]) == first
     one.model.answer = lambda _: json_reply({"id": "1"})
@@ -202,16 +190,16 @@ def random_step(text: str) -> list[Json]:
 STEP, OLD = random_step("of step 1"), random_step(SECRET)
 CONTINUED: dict[str, tuple[list[Json], list[Json]]] = {
     "cleared result": ([*STEP, *OLD], [STEP[0], {**STEP[1], "content": "[cleared]"}, ASK]),
-    "own question": ([*STEP, *OLD, message_of("user", "Title?")], [*STEP, *OLD, HELLO]),
+    "own question": ([*STEP, *OLD, user("Title?")], [*STEP, *OLD, HELLO]),
     "dropped step": ([*STEP, *OLD], [*STEP, *random_step("another")]),
-    "compaction": ([*OLD, *STEP, ASK], [message_of("user", "A summary"), *STEP, ASK]),
+    "compaction": ([*OLD, *STEP, ASK], [user("A summary"), *STEP, ASK]),
 }
 
 
 @pytest.mark.parametrize("case", CONTINUED)
 def test_rewritten_history_keeps_its_session(setup: Setup, case: str) -> None:
     """The first request of a history may be an example, so the calls come later."""
-    ask = message_of("user", f"Find the fault. {uuid.uuid4().hex}")
+    ask = user(f"Find the fault. {uuid.uuid4().hex}")
     old, new = CONTINUED[case]
     before = [send(setup, [ask]), send(setup, [ask, *old])]
     after = send(setup, [ask, *new])
@@ -223,30 +211,20 @@ def test_history_stored_by_provider_is_not_recorded(setup: Setup) -> None:
     name = f"thread-{uuid.uuid4().hex}"
     use = {"type": "tool_use", "id": "u0", "name": "look", "input": {}}
     result = {"type": "tool_result", "tool_use_id": "u0", "content": "word " * 900}
-    begun = [
-        message_of("user", "Find the fault."),
-        {"role": "assistant", "content": [use]},
-        {"role": "user", "content": [result]},
-    ]
-    more = [{"role": "user", "content": [{**result, "tool_use_id": "u2"}]}]
+    begun = [user("Find the fault."), assistant([use]), user([result])]
+    more = [user([{**result, "tool_use_id": "u2"}])]
     output = {"type": "function_call_output", "call_id": "c0", "output": "word " * 900}
     bodies: list[tuple[str, Json]] = [
         ("messages", {"messages": begun, "thread": {"type": "create"}}),
-        (
-            "messages",
-            {"messages": more, "thread": {"type": "continue", "id": "1"}},
-        ),
+        ("messages", {"messages": more, "thread": {"type": "continue", "id": "1"}}),
         ("responses", {"input": [output], "previous_response_id": "r1"}),
         ("responses", {"input": [output], "conversation": {"id": "conv_1"}}),
-        (
-            "chat/completions",
-            {"messages": [message_of("user", "x")], "cached_content": "c/1"},
-        ),
-        ("chat/completions", {"messages": [message_of("user", "x")], "cachedContent": "c/1"}),
+        ("chat/completions", {"messages": [user("x")], "cached_content": "c/1"}),
+        ("chat/completions", {"messages": [user("x")], "cachedContent": "c/1"}),
         ("responses", {"input": [output], "previous_interaction_id": "i1"}),
         ("responses", {"input": [output], "context_id": "ctx-1"}),
         *(
-            ("chat/completions", {"messages": [message_of("user", "x")], **cached})
+            ("chat/completions", {"messages": [user("x")], **cached})
             for cached in (
                 {"extra_body": {"google": {"cached_content": "cachedContents/1"}}},
                 {"google": {"cached_content": "cachedContents/1"}},
@@ -273,7 +251,7 @@ def test_history_stored_by_provider_is_not_recorded(setup: Setup) -> None:
 )
 def test_history_with_references_is_sent_in_full(setup: Setup, reference: Json) -> None:
     output = {"type": "function_call_output", "call_id": "c0", "output": "word " * 900}
-    items = [message_of("user", "Go."), reference, output]
+    items = [user("Go."), reference, output]
     session = uuid.uuid4().hex
     setup.model.answer = lambda _: json_reply({"id": "1"})
     body = {"model": "m", "input": items}
@@ -292,7 +270,7 @@ def test_fit_changes_no_request_with_references(setup: Setup) -> None:
     call = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}
     output = {"type": "function_call_output", "call_id": "c1", "output": "word " * 900}
     reference = {"type": "item_reference", "id": "rs_1"}
-    asks = [message_of("user", "Go."), message_of("assistant", "Done."), message_of("user", "on")]
+    asks = [user("Go."), assistant("Done."), user("on")]
     for place in range(4):
         body = {"input": [asks[0], call, output, *asks[1:]]}
         body["input"].insert(place, reference)
@@ -310,7 +288,7 @@ NAMELESS = {"role": "assistant", "tool_calls": [{"id": "a", "function": {"argume
 def test_unrenderable_history_is_reported_once(setup: Setup, odd: Json, reason: str) -> None:
     session = uuid.uuid4().hex
     setup.model.answer = lambda _: json_reply({"id": "1"})
-    messages: list[Json] = [message_of("user", "Go."), odd, message_of("user", "on")]
+    messages: list[Json] = [user("Go."), odd, user("on")]
     body = {"model": "m", "messages": messages}
     before = setup.proxy.histories.failures.counts().get(reason, 0)
     for _ in range(2):
@@ -331,10 +309,10 @@ def test_unnamed_fit_histories_have_separate_sessions(
     setup: Setup, credentials: Credentials, dialect: str
 ) -> None:
     """This also holds for a new client."""
-    hello = [message_of("user", f"hello {uuid.uuid4().hex}"), message_of("assistant", "Hello.")]
-    a = [*hello, message_of("user", "I am A."), message_of("assistant", SECRET)]
-    b = [*hello, message_of("user", "I am B."), message_of("assistant", "of B")]
-    histories = [a, b, [*b, message_of("user", "on")], [*a, message_of("user", "on")]]
+    hello = [user(f"hello {uuid.uuid4().hex}"), assistant("Hello.")]
+    a = [*hello, user("I am A."), assistant(SECRET)]
+    b = [*hello, user("I am B."), assistant("of B")]
+    histories = [a, b, [*b, user("on")], [*a, user("on")]]
 
     def fit(client: ContextRender, messages: list[Json]) -> None:
         body: Any = {"messages": messages} if dialect == "messages" else messages
@@ -355,14 +333,9 @@ def test_unnamed_fit_histories_have_separate_sessions(
 
 
 def test_unnamed_compactions_have_separate_sessions(setup: Setup) -> None:
-    hello = [message_of("user", f"hello {uuid.uuid4().hex}"), message_of("assistant", "Hello.")]
-    a = [*hello, message_of("user", "I am A."), *tool_step("a1", SECRET), message_of("user", "on")]
-    b = [
-        *hello,
-        message_of("user", "I am B."),
-        *tool_step("b1", "of B"),
-        message_of("user", "DEMO-1111?"),
-    ]
+    hello = [user(f"hello {uuid.uuid4().hex}"), assistant("Hello.")]
+    a = [*hello, user("I am A."), *tool_step("a1", SECRET), user("on")]
+    b = [*hello, user("I am B."), *tool_step("b1", "of B"), user("DEMO-1111?")]
     names = []
     for messages in (a, b, a):
         response = setup.post("/v1/compact", {"messages": messages})

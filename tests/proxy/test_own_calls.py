@@ -9,27 +9,23 @@ from contextrender_bridge.proxy.own_calls import is_compaction, is_side_call
 from tests.proxy.agents import ChatAgent
 from tests.proxy.conftest import Setup
 from tests.support.scripted_model import chat, json_reply
+from tests.support.transcripts import assistant, call, result, system
+from tests.support.transcripts import user as ask
 from tests.support.waiting import until
 
 TOOLS = {"tools": [{"type": "function", "function": {"name": "look", "parameters": {}}}]}
 CALLS: list[Json] = [
-    {"role": "user", "content": "Find the fault."},
-    {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [
-            {"id": "a", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-        ],
-    },
-    {"role": "tool", "tool_call_id": "a", "content": "seen"},
+    ask("Find the fault."),
+    assistant(None, call("a", "look")),
+    result("a", "seen"),
 ]
 BLOCKS: list[Json] = [
-    {"role": "user", "content": "Find the fault."},
-    {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "x", "input": {}}]},
+    ask("Find the fault."),
+    assistant([{"type": "tool_use", "id": "a", "name": "x", "input": {}}]),
     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "seen"}]},
 ]
 ITEMS: list[Json] = [
-    {"role": "user", "content": "Find the fault."},
+    ask("Find the fault."),
     {"type": "function_call", "call_id": "a", "name": "look", "arguments": "{}"},
     {"type": "function_call_output", "call_id": "a", "output": "seen"},
 ]
@@ -58,14 +54,6 @@ REMINDER = {"type": "text", "text": "<system-reminder>\nThe date has changed.\n<
 def user(*texts: str, extra: Json | None = None) -> Json:
     blocks: list[Json] = [{"type": "text", "text": text} for text in texts]
     return {"role": "user", "content": [*blocks, *([extra] if extra else [])]}
-
-
-def system(text: str) -> Json:
-    return {"role": "system", "content": text}
-
-
-def ask(text: str) -> Json:
-    return {"role": "user", "content": text}
 
 
 @pytest.mark.parametrize(
@@ -145,8 +133,8 @@ def test_compactions_are_recognised(body: Json) -> None:
         {**TOOLS, "messages": [*CALLS, ask("Summarize our conversation above.")]},
         {"messages": [*CALLS, ask("Fix the summary of the session page.")]},
         {"messages": [ask("Write a summary of our conversation.")]},
-        {"messages": [*CALLS, ask(CODEX), {"role": "assistant", "content": "Done."}]},
-        {**TOOLS, "messages": [*BLOCKS, user(CLAUDE), {"role": "assistant", "content": "S"}]},
+        {"messages": [*CALLS, ask(CODEX), assistant("Done.")]},
+        {**TOOLS, "messages": [*BLOCKS, user(CLAUDE), assistant("S")]},
         {**TOOLS, "messages": [*BLOCKS, user(f"What does {CLAUDE!r} mean?")]},
         {"messages": [system(HELPER), ask("Write me a poem.")]},
     ],

@@ -7,19 +7,16 @@ import certifi
 import pytest
 from contextrender_bridge.base.network_proxy import network_proxy_of
 from contextrender_bridge.proxy.connections import Connections, Unavailable
-from contextrender_bridge.proxy.surroundings import (
-    MORE_CERTIFICATES,
-    faults,
-    trusted_certificates,
-)
+from contextrender_bridge.proxy.surroundings import MORE_CERTIFICATES, faults, trusted_certificates
 
 from tests.cli.test_doctor import findings, machine
 from tests.proxy.conftest import Start
 from tests.support.command import printed
 from tests.support.scripted_model import chat, json_reply
+from tests.support.transcripts import user
 
 __all__ = ["machine"]
-BODY = {"model": "m", "messages": [{"role": "user", "content": "Find the fault."}]}
+BODY = {"model": "m", "messages": [user("Find the fault.")]}
 CALL = "/v1/chat/completions"
 NOWHERE = "/nowhere/ca.pem"
 

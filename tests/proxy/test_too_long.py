@@ -21,18 +21,15 @@ from contextrender_bridge.proxy.reply_start import ReplyStart
 from tests.proxy.conftest import Setup, Start
 from tests.support.codings import COMPRESS
 from tests.support.scripted_model import ModelRequest, Reply, json_reply, stream
+from tests.support.transcripts import assistant, user
 
 MOST_BYTES = 5_000
 TEXT = "word " * 300
-PATHS = {
-    "chat": "/v1/chat/completions",
-    "messages": "/v1/messages",
-    "responses": "/v1/responses",
-}
+PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
 
 
 def body_of(dialect: str, steps: int = 4) -> Json:
-    ask = {"role": "user", "content": "Find the fault."}
+    ask = user("Find the fault.")
     if dialect == "responses":
         items: list[Any] = []
         for n in range(steps):
@@ -45,11 +42,11 @@ def body_of(dialect: str, steps: int = 4) -> Json:
         if dialect == "messages":
             use = {"type": "tool_use", "id": f"u{n}", "name": "look", "input": {}}
             result = {"type": "tool_result", "tool_use_id": f"u{n}", "content": TEXT}
-            said += [{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
+            said += [assistant([use]), user([result])]
         else:
             call = {"id": f"c{n}", "type": "function"}
             call["function"] = {"name": "look", "arguments": "{}"}  # type: ignore[assignment]
-            said.append({"role": "assistant", "content": None, "tool_calls": [call]})
+            said.append(assistant(None, call))
             said.append({"role": "tool", "tool_call_id": f"c{n}", "content": TEXT})
     more = {"max_tokens": 99} if dialect == "messages" else {}
     return {"model": uuid.uuid4().hex, **more, "messages": [ask, *said]}
@@ -154,7 +151,7 @@ STREAMS: dict[str, list[list[Any]]] = {
     "chat": [
         [error("This endpoint's maximum context length is 1000 tokens.", code=400)],
         [
-            {"id": "c", "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]},
+            {"id": "c", "choices": [{"index": 0, "delta": assistant("")}]},
             {"error": {"message": "context_length_exceeded", "code": 502}, "choices": []},
         ],
         [
@@ -166,7 +163,7 @@ STREAMS: dict[str, list[list[Any]]] = {
         # vLLM and LiteLLM, OpenRouter, Gemini, MiniMax.
         [error("This model's maximum context length is 1000 tokens.", code=400), "[DONE]"],
         [
-            {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]},
+            {"choices": [{"index": 0, "delta": assistant("")}]},
             {"choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": "error", "error": {"code": 400, "message": "The prompt is too long"}}]},
             "[DONE]",
         ],

@@ -24,14 +24,8 @@ from contextrender_bridge.proxy.usage_reporting import UsageNotes, client_of
 from tests.proxy.agents import AGENTS, EACH_WAY, Agent, TextAgent
 from tests.proxy.conftest import Setup
 from tests.server.servers import running_server
-from tests.support.scripted_model import (
-    Model,
-    chat,
-    chat_events,
-    json_reply,
-    serving,
-    stream,
-)
+from tests.support.scripted_model import Model, chat, chat_events, json_reply, serving, stream
+from tests.support.transcripts import assistant, user
 from tests.support.waiting import until
 
 
@@ -85,8 +79,8 @@ def test_times_and_error_of_reply_are_recorded(setup: Setup) -> None:
     message = f"No more, {uuid.uuid4().hex}."
     refusal = {"error": {"message": message, "type": "requests", "code": "rate_limit_exceeded"}}
     setup.model.script = [late, json_reply(refusal, 429), json_reply(chat("Later."))]
-    task = {"role": "user", "content": "Go."}
-    messages = [task, {"role": "assistant", "content": "Done."}, task]
+    task = user("Go.")
+    messages = [task, assistant("Done."), task]
     send_chat(setup, session, messages[:1])
     assert send_chat(setup, session, messages) == 429
     answered, refused = (call_with_status(setup, session, *one) for one in ((0, 200), (1, 429)))
@@ -152,7 +146,7 @@ def test_failure_in_accepted_reply_is_recorded(setup: Setup) -> None:
     failed, broken = (stream(chat_events("Not yet.")[:3]) for _ in range(2))
     failed.chunks += stream([{"error": {"code": "busy", "message": "secret"}}]).chunks
     broken.breaks = True
-    task, answer = {"role": "user", "content": "Go."}, {"role": "assistant", "content": "Well."}
+    task, answer = user("Go."), assistant("Well.")
     for reply, code in ((failed, "busy"), (broken, "broken_off")):
         session, setup.model.script = uuid.uuid4().hex, [json_reply(chat("Well.")), reply]
         assert send_chat(setup, session, [task]) == 200
@@ -261,14 +255,14 @@ def test_usage_of_last_call_is_recorded_when_service_stops(tmp_path: Path) -> No
             usage = {"prompt_tokens": 777, "completion_tokens": 3}
             model.script = [json_reply({**chat("Done."), "usage": usage})]
             headers = {"x-contextrender-token": known.token, "x-contextrender-session": session}
-            body: Any = {"model": "m", "messages": [{"role": "user", "content": "Go."}]}
+            body: Any = {"model": "m", "messages": [user("Go.")]}
             response = httpx.post(f"{known.url}/v1/chat/completions", json=body, headers=headers)
             assert response.status_code == 200
             server.stop()
         with running_server(data):
             known = load_credentials(data)
             with ContextRender(known.url, known.token) as client:
-                message = {"role": "assistant", "content": "Done."}
+                message = assistant("Done.")
                 client.sync(session, [*body["messages"], message])
                 turn = client.call("timeline", {"session": session})["turns"]
     assert sum(turn[0]["usage"].values()) == 780

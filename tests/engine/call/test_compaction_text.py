@@ -30,10 +30,7 @@ def words(count: int, name: str = "w") -> str:
 
 
 def compaction_of(
-    spoken: list[MessageText],
-    results: list[CompactedResult],
-    limit: int = LIMIT,
-    summary: str = "",
+    spoken: list[MessageText], results: list[CompactedResult], limit: int = LIMIT, summary: str = ""
 ) -> CompactionText:
     texts = choose_texts(spoken, limit, COUNTER, has_summary=bool(summary))
     return write_compaction(BRANCH, texts, results, limit, COUNTER, summary)

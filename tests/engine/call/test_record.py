@@ -3,11 +3,7 @@
 from dataclasses import replace
 
 from contextrender_bridge.engine.call.call_record import CallRecord, to_runs
-from contextrender_bridge.engine.call.settings import (
-    AGENT_SETTINGS,
-    DELIVERIES,
-    RenderSettings,
-)
+from contextrender_bridge.engine.call.settings import AGENT_SETTINGS, DELIVERIES, RenderSettings
 from contextrender_bridge.engine.call.usage_totals import PreviousCall, usage_sums
 from hypothesis import given
 from hypothesis import strategies as st

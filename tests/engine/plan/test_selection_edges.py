@@ -7,12 +7,7 @@ from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.parameters import AUTO
 from contextrender_bridge.engine.plan.selection import Selection
 from contextrender_bridge.engine.plan.selection_chain import EdgeTrail
-from contextrender_bridge.engine.plan.selection_edges import (
-    CallEdge,
-    CallEdges,
-    pieces_of,
-    text_of,
-)
+from contextrender_bridge.engine.plan.selection_edges import CallEdge, CallEdges, pieces_of, text_of
 from contextrender_bridge.engine.text.tokens import content_text
 from contextrender_bridge.engine.text.transcript import Json
 from hypothesis import given

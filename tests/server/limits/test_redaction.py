@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.server.servers import Server, running_server
-from tests.support.transcripts import step
+from tests.support.transcripts import assistant, result, step, user
 
 KEY = "sk-canary7731canary7731canary"
 TICKET = "TICKET-99120"
@@ -23,7 +23,7 @@ TICKET = "TICKET-99120"
 
 def history(turns: int) -> list[dict[str, Any]]:
     """Return a history with the key in texts, arguments, parts and results."""
-    messages: list[dict[str, Any]] = [{"role": "user", "content": f"Log in with {KEY}."}]
+    messages: list[dict[str, Any]] = [user(f"Log in with {KEY}.")]
     for turn in range(turns):
         arguments = json.dumps({"key": KEY, "for": TICKET, "turn": turn})
         parts = [{"type": "text", "text": f"in as item_{turn}: {KEY} {TICKET}"}]
@@ -73,7 +73,7 @@ def test_no_reply_has_the_secret(redacting: Server) -> None:
     messages += step(
         "c9", "look", "{}", "\n".join(f"order ORD-{n}: {KEY} {TICKET}" for n in range(900))
     )
-    messages += [{"role": "assistant", "content": "Done."}, {"role": "user", "content": "And?"}]
+    messages += [assistant("Done."), user("And?")]
     history_fields = {"session": "seen", "messages": messages}
     prompt = {**history_fields, "budget": 3000, "policy": "contextrender_excerpts"}
     with redacting.api() as api:
@@ -250,8 +250,8 @@ def histories(draw: st.DrawFn) -> tuple[str, list[dict[str, Any]]]:
         text = text.replace(value, "".join(f"\\u{ord(letter):04x}" for letter in value))
     messages = step("c1", "run", text, draw(st.sampled_from([text, "done"])))
     use = {"type": "tool_use", "id": "c2", "name": "run", "input": {"all": structure}}
-    answer = {"role": "tool", "tool_call_id": "c2", "content": "done"}
-    messages += [{"role": "assistant", "content": [use]}, answer]
+    answer = result("c2", "done")
+    messages += [assistant([use]), answer]
     first = {"role": "user", "content": "Go.", "note": structure, name: value}
     return value.split()[-1].split("@")[0], [first, *messages]
 
@@ -356,10 +356,7 @@ def test_value_is_searched_with_the_name_beside_it(fields: str) -> None:
     pair = dict(zip(fields.split(), (first, second), strict=True))
     text = json.dumps({"env": [pair, {"name": "LANG", "value": "en"}]})
     call = {"id": "c", "type": "function", "function": {"name": "run", "arguments": text}}
-    messages = [
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "c", "content": text},
-    ]
+    messages = [assistant(None, call), result("c", text)]
     changed = json.dumps(Redaction.of(["passwords"]).redact({"messages": messages}))
     assert "canary" not in changed and changed.count("DB_PASSWORD") == changed.count("LANG") == 2
 
@@ -372,7 +369,7 @@ def test_names_of_sessions_models_and_clients_stay() -> None:
 
 @pytest.mark.slow
 def test_rows_stored_before_redaction_was_set_stay(tmp_path: Path) -> None:
-    messages = [{"role": "user", "content": f"Use {KEY}."}]
+    messages = [user(f"Use {KEY}.")]
     with running_server(tmp_path / "data") as server, server.api() as api:
         api("sync", session="before", messages=messages)
     with (
