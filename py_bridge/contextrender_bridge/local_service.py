@@ -1,4 +1,7 @@
-"""The service on this machine: finds it or starts it, and reports progress while it waits."""
+"""The service on this machine: finds it or starts it, and reports progress while it waits.
+
+Long because every start of a server, shared or temporary, and its failures are here.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +43,8 @@ START_SECONDS: Final = 180.0
 STOP_SECONDS: Final = 15.0
 ERROR_CHARACTERS: Final = 2_000  # of the end of the server's log, in an error
 WRAP_LOG: Final = "wrap-service.log"
+NOT_READY: Final = "contextrender: not ready, trying on: "
+"""The beginning of the line that a server prints if it cannot open its store. A reason follows."""
 
 _UNSET_VARIABLES = (
     "CONTEXTRENDER_URL",
@@ -99,7 +104,7 @@ def start_server(
 def wait_until_ready(server: subprocess.Popen[bytes], data: Path, log: Path) -> Credentials:
     """Return the server's credentials once it answers.
 
-    Raise CommandError if it ends, or does not answer within `START_SECONDS`.
+    Raise CommandError if it ends, cannot open its store, or does not answer within `START_SECONDS`.
     """
     # A started server writes its credentials, and then answers.
     deadline = time.monotonic() + START_SECONDS
@@ -108,10 +113,19 @@ def wait_until_ready(server: subprocess.Popen[bytes], data: Path, log: Path) -> 
             credentials = stored_credentials(data)
             if is_service_running(credentials.url):
                 return credentials
+        _, is_not_ready, reason_lines = _output(log).rpartition(NOT_READY)
+        if is_not_ready:
+            reason, *_ = reason_lines.split("\n")
+            raise CommandError(f"the service did not start: {reason}")
         time.sleep(0.05)
     time_limit = f" within {START_SECONDS:.0f} s" if server.poll() is None else ""
-    output = log.read_text(encoding="utf-8", errors="replace").strip()[-ERROR_CHARACTERS:]
+    output = _output(log).strip()[-ERROR_CHARACTERS:]
     raise CommandError(f"the service did not start{time_limit}. Its output ends with:\n{output}")
+
+
+def _output(log: Path) -> str:
+    """Return what a server has printed so far."""
+    return log.read_text(encoding="utf-8", errors="replace")
 
 
 def find_service(data: Path, report: Callable[[str], None]) -> Credentials:
@@ -142,7 +156,12 @@ def find_service(data: Path, report: Callable[[str], None]) -> Credentials:
             if is_service_running(credentials.url):  # Another process has started it meanwhile.
                 return credentials
         with report_progress("starting the service", report, first=0.0):
-            _start_shared(data)
+            server = _start_shared(data)
+            try:
+                wait_until_ready(server, data, data / WRAP_LOG)
+            except CommandError:
+                _stop(server)
+                raise
             return load_credentials(data)
 
 
@@ -160,15 +179,26 @@ def restart_dead_service(data: Path, url: str) -> bool:
     with _start_lock(data / ".starting", lambda _: None):
         if is_service_running(url):  # Another process has started it meanwhile.
             return False
-        _start_shared(data, "--port", str(urlsplit(url).port))
+        server = _start_shared(data, "--port", str(urlsplit(url).port))
+        # If it cannot open its store, keep it: it tries again, so that no other start is needed.
+        wait_until_ready(server, data, data / WRAP_LOG)
         return True
 
 
-def _start_shared(data: Path, *options: str) -> None:
-    """Start a service that ends when no process uses it, and wait until it answers."""
-    log, timeout = data / WRAP_LOG, str(read_settings().idle_timeout)
-    server = start_server(data, log, "--idle-timeout", timeout, *options, cwd=data)
-    wait_until_ready(server, data, log)
+def _start_shared(data: Path, *options: str) -> subprocess.Popen[bytes]:
+    """Start a service that ends when no process uses it, and return its process."""
+    timeout = str(read_settings().idle_timeout)
+    return start_server(data, data / WRAP_LOG, "--idle-timeout", timeout, *options, cwd=data)
+
+
+def _stop(server: subprocess.Popen[bytes]) -> None:
+    """Stop a server, and kill it if it does not stop within `STOP_SECONDS`."""
+    server.terminate()
+    try:
+        server.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()
 
 
 def sign_in_code(url: str, data: Path | None = None) -> str:
@@ -216,12 +246,7 @@ def temporary_service() -> Iterator[Credentials]:
         try:
             yield wait_until_ready(server, data, log)
         finally:
-            server.terminate()
-            try:
-                server.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                server.kill()
-                server.wait()
+            _stop(server)
 
 
 @contextmanager

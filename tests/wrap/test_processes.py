@@ -201,6 +201,18 @@ def test_slow_start_is_distinguished_from_a_failed_one(
         local_service.wait_until_ready(server, tmp_path, log)
 
 
+@pytest.mark.slow
+def test_damaged_store_is_named_at_once(environment: dict[str, str]) -> None:
+    data = Path(environment["CONTEXTRENDER_DATA"])
+    data.mkdir(mode=0o700)
+    (data / "store.db").write_bytes(b"no store" * 10_000)
+    process = subprocess.run([*WRAP, "true"], env=environment, capture_output=True, text=True)
+    last = process.stderr.splitlines()[-1]
+    assert last.startswith("contextrender: the service did not start: The store's file is damaged")
+    assert process.returncode == 1 and "`contextrender restore`" in last
+    assert not _holder(data), "a service that cannot open its store is stopped"
+
+
 def test_lease_of_earlier_process_does_not_count(tmp_path: Path) -> None:
     pid = os.getpid()
     with hold_lease(tmp_path, pid):

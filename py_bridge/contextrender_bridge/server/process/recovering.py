@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from contextrender_bridge.base.errors import CommandError, ContextRenderError, NotReady, NotWritable
+from contextrender_bridge.local_service import NOT_READY
 from contextrender_bridge.request_guards import Guard
 from contextrender_bridge.server.http.bodies import json_response
 from starlette.applications import Starlette
@@ -102,7 +103,7 @@ class RecoveringApp:
         except STORE_ERRORS as error:
             reason = _sentence(error)
             if reason != self._reason:
-                print(f"contextrender: not ready, trying on: {reason}", file=sys.stderr, flush=True)
+                print(f"{NOT_READY}{reason}", file=sys.stderr, flush=True)
             self._reason = reason
 
 
