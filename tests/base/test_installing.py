@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 from contextrender_bridge import embedded
 from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.base.installing import how_to_install, how_to_serve, is_in_cache
+from contextrender_bridge.base.installing import (
+    how_to_install,
+    how_to_serve,
+    how_to_uninstall,
+    is_in_cache,
+)
 
 from tests.support.command import printed
 
@@ -35,16 +40,42 @@ def test_install_command_adds_to_environment(
     assert text.startswith(f"`{command} install '") and text.endswith("[models]'`")
 
 
+@pytest.mark.parametrize("is_usual_folder", [False, True])
 @pytest.mark.parametrize(
-    ("record", "command"), [("uv-receipt.toml", "uv tool"), ("pipx_metadata.json", "pipx")]
+    ("record", "command", "folder", "variable"),
+    [
+        ("uv-receipt.toml", "uv tool", ".local/share/uv/tools", "UV_TOOL_DIR"),
+        ("pipx_metadata.json", "pipx", ".local/share/pipx/venvs", "PIPX_HOME"),
+    ],
 )
-def test_tool_installer_command_lists_all_extras(
-    made_by: Making, record: str, command: str
+def test_tool_installer_commands_have_extras_and_folder(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    record: str,
+    command: str,
+    folder: str,
+    variable: str,
+    is_usual_folder: bool,
 ) -> None:
-    made_by(record)
+    home = tmp_path if is_usual_folder else tmp_path / "other"
+    monkeypatch.setattr(Path, "home", lambda: home)
+    environment = tmp_path / folder / "contextrender"
+    environment.mkdir(parents=True)
+    (environment / record).touch()
+    monkeypatch.setattr(sys, "prefix", str(environment))
+    if not is_usual_folder:
+        command = f"{variable}={tmp_path / folder.removesuffix('/venvs')} {command}"
     assert how_to_install("mcp").startswith(f"`{command} install --force '")
     assert how_to_install("mcp").endswith("[server,proxy,mcp]'`")
     assert how_to_install("models").endswith("[server,proxy,mcp,models]'`")
+    assert how_to_uninstall() == f"{command} uninstall contextrender"
+
+
+@pytest.mark.parametrize("pip", [object(), None])
+def test_removal_works_without_pip(pip: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: pip)
+    uv = f"uv pip uninstall --python {sys.executable} contextrender"
+    assert how_to_uninstall() == (f"{sys.executable} -m pip uninstall contextrender" if pip else uv)
 
 
 def test_environment_in_a_cache_is_recognized(made_by: Making, tmp_path: Path) -> None:
@@ -61,7 +92,7 @@ def test_old_python_version_is_named(made_by: Making, monkeypatch: pytest.Monkey
     monkeypatch.setattr("platform.python_version", lambda: "3.11.2")
     text = how_to_serve()
     assert text.startswith(f"Python 3.12 or newer, and this is 3.11.2 at {sys.executable}: ")
-    assert "`uv tool install --force --python 3.12 '" in text
+    assert "uv tool install --force --python 3.12 '" in text
     assert "--python" not in how_to_install("proxy")
 
 

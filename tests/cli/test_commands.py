@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from contextrender_bridge.base import installing
 from contextrender_bridge.cli import SUBCOMMANDS, uninstall
 from contextrender_bridge.cli.inspect import common
 
@@ -175,7 +176,7 @@ def test_uninstall_lists_and_removes_files(machine: Path, monkeypatch: pytest.Mo
         (machine / "jac").mkdir()
         patch.setenv("XDG_CACHE_HOME", str(machine))
         assert f"{machine / 'jac'}  Jac's cache" in printed("uninstall", "--dry-run")
-        patch.setattr(uninstall, "is_in_cache", lambda: True)
+        patch.setattr(installing, "is_in_cache", lambda: True)
         assert "`uv cache clean`" in printed("uninstall", "--dry-run")
     assert "confirm with --yes" in printed("uninstall", status=1)
     assert (data / "sessions.db").exists()

@@ -1,10 +1,11 @@
-"""Commands that install a missing part with the installer that made this environment."""
+"""Commands that install a missing part, or remove all, with this environment's installer."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
 import platform
+import shlex
 import sys
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -43,6 +44,17 @@ def how_to_serve() -> str:
     return f"Python 3.12 or newer, and this is {version}: {how_to_install('server')}"
 
 
+def how_to_uninstall() -> str:
+    """Return the command that removes this installation."""
+    if is_in_cache():
+        return "nothing is installed, because uvx runs it from uv's cache (`uv cache clean`)"
+    installer = _installer()
+    if installer == "pip":
+        return f"{shlex.quote(sys.executable)} -m pip uninstall {NAME}"
+    python = f" --python {shlex.quote(sys.executable)}" if installer == "uv pip" else ""
+    return f"{installer} uninstall{python} {NAME}"
+
+
 def can_serve() -> bool:
     """Return whether this Python can run the service."""
     return sys.version_info >= SERVER_PYTHON
@@ -54,12 +66,24 @@ def is_in_cache() -> bool:
 
 
 def _installer() -> str:
-    """Return the installer of this environment, recognized by the files that it leaves there."""
-    if (Path(sys.prefix) / "uv-receipt.toml").is_file() or is_in_cache():
+    """Return the installer of this environment, recognized by the files that it leaves there.
+
+    If the environment is not in the installer's usual folder, a variable names the folder.
+    """
+    folder = Path(sys.prefix)
+    if is_in_cache():
         return "uv tool"
-    if (Path(sys.prefix) / "pipx_metadata.json").is_file():
-        return "pipx"
+    if (folder / "uv-receipt.toml").is_file():
+        return _assignment("UV_TOOL_DIR", folder.parent, "uv/tools") + "uv tool"
+    if (folder / "pipx_metadata.json").is_file():
+        return _assignment("PIPX_HOME", folder.parent.parent, "pipx") + "pipx"
     return "pip" if importlib.util.find_spec("pip") else "uv pip"
+
+
+def _assignment(variable: str, folder: Path, usual_name: str) -> str:
+    """Return the shell's assignment of an installer's folder; empty if it is the usual one."""
+    is_usual = folder == Path.home() / ".local" / "share" / usual_name
+    return "" if is_usual else f"{variable}={shlex.quote(str(folder))} "
 
 
 def _requirement(extras: list[str]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from contextrender_bridge.base.errors import CommandError, NoCredentials
-from contextrender_bridge.base.installing import is_in_cache
+from contextrender_bridge.base.installing import how_to_uninstall
 from contextrender_bridge.base.paths import data_dir
 from contextrender_bridge.base.settings import config_file, current_settings
 from contextrender_bridge.client.credentials import stored_credentials
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"removed {path}")
     if (cache := jac_cache()).is_dir():
         print(f"{cache}  Jac's cache of compiled code, which all Jac programs use; not removed")
-    print(f"The program itself: {program_removal()}")
+    print(f"The program itself: {how_to_uninstall()}")
     return 0
 
 
@@ -108,18 +108,6 @@ def remaining_files() -> Iterator[tuple[Path, str]]:
 def jac_cache() -> Path:
     """Return the folder in which Jac keeps compiled code."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jac"
-
-
-def program_removal() -> str:
-    """Return the command that removes the program. It depends on the tool that installed it."""
-    place = Path(sys.prefix).parts
-    if "tools" in place and "uv" in place:
-        return "uv tool uninstall contextrender"
-    if "pipx" in place:
-        return "pipx uninstall contextrender"
-    if is_in_cache():
-        return "nothing is installed, because uvx runs it from uv's cache (`uv cache clean`)"
-    return f"{sys.executable} -m pip uninstall contextrender"
 
 
 def _service_url() -> str | None:
