@@ -205,14 +205,15 @@ def test_invalid_export_file_is_refused(service: Service, tmp_path: Path) -> Non
 
 def test_session_list_fits_terminal_and_has_titles(service: Service) -> None:
     name = "0f3c9a52-7d1e-4c1b-9a55-2f6f0a1b7c3d"
-    system = {"role": "system", "content": "Working directory: /home/me/shop"}
-    service("sync", session=name, messages=[system, {"role": "user", "content": "Mend it."}])
+    system = {"role": "system", "content": "Working directory: /home/me/shop-of-the-second-kind"}
+    words = "Why is checkout slow on Mondays?"
+    service("sync", session=name, messages=[system, {"role": "user", "content": words}])
     output = run(service, "sessions", "--limit", "5", columns=80)
     (line,) = [line for line in output.splitlines() if line.startswith("0f3c9a52")]
-    assert "shop: Mend it." in line
+    assert f"{words} (" in line
     assert name not in output
     assert all(len(line) <= 80 for line in output.splitlines())
-    assert "Mend it." in run(service, "export", "0f3c9a52")
+    assert words in run(service, "export", "0f3c9a52")
     service("delete_session", session=name)
 
 

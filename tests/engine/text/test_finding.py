@@ -64,18 +64,23 @@ def test_failures_are_distinguished_from_successes() -> None:
                 system("<env>\nWorking directory: /home/me/shop\nIs git: yes\n</env>"),
                 user([{"type": "text", "text": "Mend it."}]),
             ],
-            "shop: Mend it.",
+            "Mend it. (shop)",
         ),
         (
             [
                 user("<environment_context><cwd>/srv/api</cwd></environment_context>"),
                 user("<system-reminder>Be brief.</system-reminder>Add a test."),
             ],
-            "api: Add a test.",
+            "Add a test. (api)",
         ),
         ([assistant("Hello."), user("Later.")], ""),
         ([user(None)], ""),
         ([user("word" * 10_000)], ("word" * MAX_OPENING)[: MAX_OPENING - 1] + "…"),
+        ([user("cwd: /a/b")], "cwd: /a/b (b)"),
+        (
+            [system("cwd: /" + "f" * 99), user("w" * 99)],
+            "w" * (MAX_OPENING - 34) + "… (" + "f" * 30 + ")",
+        ),
     ],
 )
 def test_title_has_folder_and_first_words(messages: list[dict[str, Any]], told: str) -> None:

@@ -200,23 +200,28 @@ def print_view(args: argparse.Namespace, view: Json, draw: Callable[[Json], Rend
 
 
 def fit_table(
-    titles: Sequence[str], rows: Sequence[Sequence[Text]], weights: Sequence[int], width: int
+    titles: Sequence[str],
+    rows: Sequence[Sequence[Text]],
+    weights: Sequence[int],
+    width: int,
+    min_text_width: int = MIN_TEXT_WIDTH,
 ) -> Table:
     """Return a table of at most `width` characters, which leaves out columns that do not fit.
 
     `weights` has a number for each column. The first column, and every column of weight 0, has
     texts and is always shown. The other columns have numbers, and as many of them are shown as fit,
-    those with the largest weights first. Long texts are cut, except in the first column.
+    those with the largest weights first. Long texts are cut, except in the first column, to no less
+    than `min_text_width` if it can be helped.
     """
     # The width of each column if nothing in it is cut.
     full_widths = [
         COLUMN_GAP + max(cell_len(title), *(row[index].cell_len for row in rows), 0)
         for index, title in enumerate(titles)
     ]
-    columns, remaining_width = _fitting_columns(full_widths, weights, width)
-    # `_fitting_columns` reserves up to `MIN_TEXT_WIDTH` for each text column, its gap included.
+    columns, remaining_width = _fitting_columns(full_widths, weights, width, min_text_width)
+    # `_fitting_columns` reserves up to `min_text_width` for each text column, its gap included.
     # Rich divides the remaining width among these columns, and one of them may take all of it.
-    max_text_width = MIN_TEXT_WIDTH + remaining_width - COLUMN_GAP
+    max_text_width = min_text_width + remaining_width - COLUMN_GAP
     table = new_table()
     for index in columns:
         is_cut = index > 0 and not weights[index]
@@ -231,19 +236,19 @@ def fit_table(
 
 
 def _fitting_columns(
-    full_widths: Sequence[int], weights: Sequence[int], width: int
+    full_widths: Sequence[int], weights: Sequence[int], width: int, min_text_width: int
 ) -> tuple[list[int], int]:
     """Return the indexes of the columns that `fit_table` shows, and the width that remains.
 
     `full_widths` has the width of each column if no text is cut, the gap included. A text column
-    may be cut to `MIN_TEXT_WIDTH`. `weights` has 0 for a text column; of the number columns, those
+    may be cut to `min_text_width`. `weights` has 0 for a text column; of the number columns, those
     with the largest weights are shown first.
     """
     later_columns = range(1, len(full_widths))
     text_columns = [index for index in later_columns if not weights[index]]
     number_columns = [index for index in later_columns if weights[index]]
     remaining_width = width - full_widths[0]
-    remaining_width -= sum(min(full_widths[index], MIN_TEXT_WIDTH) for index in text_columns)
+    remaining_width -= sum(min(full_widths[index], min_text_width) for index in text_columns)
     # Add the number columns that fit, the most important first.
     columns = [0, *text_columns]
     for index in sorted(number_columns, key=lambda index: -weights[index]):

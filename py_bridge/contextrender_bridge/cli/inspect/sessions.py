@@ -23,6 +23,8 @@ from contextrender_bridge.cli.inspect.savings import as_day
 from contextrender_bridge.printing import add_json, positive_count
 
 MIN_NAME_CHARS, MAX_NAME_CHARS = 8, 20
+MIN_ABOUT_WIDTH = 36
+"""The width of the column with the user's first words, for which numbers are left out."""
 SORTS = ("last", "turns", "tokens", "saved", "cost", "tools", "model", "client")
 HEADS = (
     *("session", "about", "turns", "results", "tokens"),
@@ -78,7 +80,7 @@ def draw(page: Json, search: str) -> RenderableType:
         totals = view["totals"]
         # A cell for each of `HEADS` after the session's name.
         cells = (
-            " · ".join(filter(None, (view["client"], view["about"]))),
+            " · ".join(filter(None, (view["about"], view["client"]))),
             str(view["turns"]),
             str(view["results"]),
             short_count(view["tokens"]),
@@ -91,7 +93,7 @@ def draw(page: Json, search: str) -> RenderableType:
         )
         rows.append([agent_text(name, "bold"), *map(agent_text, cells)])
     footer = Text("… and older ones: --limit shows more", "dim") if page["next"] else Text("")
-    return Group(fit_table(HEADS, rows, WEIGHTS, Console().width), footer)
+    return Group(fit_table(HEADS, rows, WEIGHTS, Console().width, MIN_ABOUT_WIDTH), footer)
 
 
 def short_names(names: Sequence[str]) -> list[str]:

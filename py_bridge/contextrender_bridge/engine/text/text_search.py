@@ -87,6 +87,7 @@ def is_failure(text: str, other_fields: str = "") -> bool:
 
 
 MAX_OPENING: Final = 80
+MAX_FOLDER: Final = 30
 SEARCHED_CHARACTERS: Final = 20_000
 """The number of a text's first characters in which a folder and the user's words are searched."""
 
@@ -98,7 +99,7 @@ _AGENT_BLOCK = re.compile(r"<([a-z_-]+)>.*?</\1>", re.S)
 
 
 def opening_of(messages: Sequence[Json]) -> str:
-    """Return the working folder's name and the user's first words, such as "shop: Fix the login".
+    """Return the user's first words and the working folder's name, as in "Fix the login (shop)".
 
     Either part is left out if it is not in the messages before the first answer.
     """
@@ -111,5 +112,8 @@ def opening_of(messages: Sequence[Json]) -> str:
             folder = re.split(r"[/\\]", match[1].rstrip("/\\."))[-1]
         if not words and message["role"] == "user":
             words = " ".join(_AGENT_BLOCK.sub(" ", text).split())
-    opening = ": ".join(filter(None, (folder, words)))
-    return opening if len(opening) <= MAX_OPENING else opening[: MAX_OPENING - 1] + "…"
+    ending = f" ({folder[:MAX_FOLDER]})" if folder else ""
+    max_words = MAX_OPENING - len(ending)
+    if len(words) > max_words:
+        words = words[: max_words - 1] + "…"
+    return f"{words}{ending}".strip()
