@@ -7,15 +7,12 @@ class's with a noun, and no two public classes, nodes or walkers share a name.
 import ast
 import re
 import subprocess
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGE = "py_bridge/contextrender_bridge/"
 
 
 def words_in(text: str) -> frozenset[str]:
@@ -62,16 +59,13 @@ def files(*patterns: str) -> list[str]:
     return [path for path in listed.stdout.splitlines() if (ROOT / path).is_file()]
 
 
+@cache
+def tree_of(path: str) -> ast.Module:
+    return ast.parse((ROOT / path).read_text(encoding="utf-8"))
+
+
 def jac_files() -> list[str]:
     return [path for path in files("*.jac", "**/*.jac") if not path.startswith("tests/")]
-
-
-def package_of(path: str) -> str:
-    """Return the package of a file: a folder of the Python package, or one at the top."""
-    if path.startswith(PACKAGE):
-        folder, _, subpath = path.removeprefix(PACKAGE).partition("/")
-        return folder if subpath else "contextrender_bridge"
-    return path.split("/")[0]
 
 
 def fault_of(docstring: str, refused: frozenset[str]) -> str:
@@ -88,7 +82,7 @@ def is_bare(name: str) -> bool:
 
 def python_findings(path: str) -> Iterator[str]:
     """Return the findings of a Python file, each with its line."""
-    for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         names: list[str] = []
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             arguments = node.args
@@ -147,18 +141,6 @@ def jac_findings(path: str) -> Iterator[str]:
             yield f"{path}:{line}: {name}: {fault}"
 
 
-@cache
-def findings() -> dict[str, list[str]]:
-    """Return the findings by package."""
-    findings_by_package: dict[str, list[str]] = defaultdict(list)
-    for path in files("py_bridge/**.py", "adapters/**.py", "bench/**.py", "clients/**.py"):
-        if not Path(path).name.startswith("test_"):
-            findings_by_package[package_of(path)] += python_findings(path)
-    for path in jac_files():
-        findings_by_package[package_of(path)] += jac_findings(path)
-    return findings_by_package
-
-
 def class_names() -> Iterator[tuple[str, str]]:
     """Return each public class, node, edge, object and walker, with its file.
 
@@ -167,8 +149,7 @@ def class_names() -> Iterator[tuple[str, str]]:
     for path in files("py_bridge/**.py"):
         if path.endswith("client/replies.py"):
             continue
-        tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
-        for node in tree.body:
+        for node in tree_of(path).body:
             if isinstance(node, ast.ClassDef):
                 yield node.name, path
     for path in jac_files():
@@ -178,9 +159,12 @@ def class_names() -> Iterator[tuple[str, str]]:
             yield match[1], path
 
 
-@pytest.mark.parametrize("package", sorted(findings()))
-def test_names_and_docstrings_are_plain(package: str) -> None:
-    assert not findings()[package], "\n".join(findings()[package])
+def test_names_and_docstrings_are_plain() -> None:
+    sources = files("py_bridge/**.py", "adapters/**.py", "bench/**.py", "clients/**.py")
+    product = [path for path in sources if not Path(path).name.startswith("test_")]
+    findings = [finding for path in product for finding in python_findings(path)]
+    findings += [finding for path in jac_files() for finding in jac_findings(path)]
+    assert not findings, "\n".join(findings)
 
 
 def test_no_two_classes_share_a_name() -> None:

@@ -3,10 +3,11 @@
 import asyncio
 import uuid
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import pytest
-from contextrender_bridge import ContextRender, Credentials, mcp_server
+from contextrender_bridge import ContextRender, Credentials
 from contextrender_bridge.base.errors import ContextRenderError
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import AsyncContextRender
@@ -86,6 +87,7 @@ def test_mcp_server_reads_one_conversation(
 ) -> None:
     own, other = names
     mcp = pytest.importorskip("mcp")
+    mcp_server = import_module("contextrender_bridge.mcp_server")
 
     async def ask(session: str) -> str:
         async with (
