@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.proxy.controls import MAX_NAME_CHARS, session_of
+from contextrender_bridge.proxy.controls import MAX_NAME_CHARS, generated_name, given_name
 from contextrender_bridge.proxy.own_calls import is_compaction
 
 from tests.proxy.agents import Agent, MessagesAgent, ResponsesAgent, finding
@@ -128,7 +128,7 @@ USER: list[dict[str, Any]] = [{"role": "user", "content": "hello"}]
 
 def name(path: str = "", **headers: str) -> str:
     given = [(key.replace("_", "-").encode(), value.encode()) for key, value in headers.items()]
-    return session_of(path, given, USER)
+    return given_name(path, given) or generated_name(given, USER)
 
 
 def test_session_name_precedence() -> None:
@@ -145,7 +145,7 @@ def test_generated_names_differ_by_caller_and_history() -> None:
     assert first == name("", authorization="Bearer a")
     assert first != name("", authorization="Bearer b")
     assert first != name("", x_api_key="a")
-    other = session_of("", [(b"authorization", b"Bearer a")], [{**USER[0], "content": "hi"}])
+    other = generated_name([(b"authorization", b"Bearer a")], [{**USER[0], "content": "hi"}])
     assert other != first
 
 

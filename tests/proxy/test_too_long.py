@@ -16,7 +16,7 @@ import httpx
 import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.proxy.refusals import Refusal
-from contextrender_bridge.proxy.reply_start import ReplyStart
+from contextrender_bridge.proxy.replies import ReplyStart
 
 from tests.proxy.conftest import Setup, Start
 from tests.support.codings import COMPRESS

@@ -17,8 +17,7 @@ from contextrender_bridge.base.usage_reading import read_error_code
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.inspect.show_call import provider_line
 from contextrender_bridge.engine.call.provider_usage import ProviderUsage
-from contextrender_bridge.proxy.reply_start import failure_code
-from contextrender_bridge.proxy.upstream import UsageCapture
+from contextrender_bridge.proxy.replies import UsageCapture, failure_code
 from contextrender_bridge.proxy.usage_reporting import UsageNotes, client_of
 
 from tests.proxy.agents import AGENTS, EACH_WAY, Agent, TextAgent

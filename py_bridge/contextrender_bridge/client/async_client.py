@@ -9,9 +9,9 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import httpx
 
-from contextrender_bridge.base.errors import ContextRenderError, InvalidRequest
+from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.client import connection
-from contextrender_bridge.client.connection import Exchange, Flow, ServiceReply, Step
+from contextrender_bridge.client.connection import Exchange, Flow, Outcome, ServiceReply, Step
 from contextrender_bridge.client.core import Core
 from contextrender_bridge.client.network import network_options
 
@@ -109,28 +109,18 @@ class AsyncContextRender:
     call = _method_of(Core.call)
 
     async def _drive(self, flow: Flow[T]) -> T:
-        """Run the steps of a flow to its end, and return its result.
-
-        Send the outcome of each step into the flow: the reply, or the error, raised in the flow.
-        """
+        """Run the steps of a flow to its end, and return its result."""
         with closing(flow):
             try:
                 step = next(flow)
                 while True:
-                    outcome = await self._run_step(step)
-                    if isinstance(outcome, ServiceReply):
-                        step = flow.send(outcome)
-                    else:
-                        step = flow.throw(outcome)
+                    step = flow.send(await self._run_step(step))
             except StopIteration as end:
                 result: T = end.value
                 return result
 
-    async def _run_step(self, step: Step) -> ServiceReply | ContextRenderError:
-        """Do one step, a request or a pause in seconds.
-
-        Return the reply (an empty one after a pause), or the error that the flow shall handle.
-        """
+    async def _run_step(self, step: Step) -> Outcome:
+        """Do one step, a request or a pause in seconds, and return its outcome."""
         if not isinstance(step, Exchange):
             return await asyncio.sleep(step, ServiceReply())
         try:

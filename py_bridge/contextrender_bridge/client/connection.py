@@ -21,6 +21,7 @@ import httpx
 
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.errors import (
+    ContextRenderError,
     InvalidRequest,
     NoCredentials,
     ServerError,
@@ -98,7 +99,9 @@ class ServiceReply(NamedTuple):
             return cls(status)
 
 
-Flow = Generator[Step, ServiceReply, T]
+Outcome = ServiceReply | Unreachable | InvalidRequest
+"""The outcome of a step: the reply (an empty one after a pause), or the error for the flow."""
+Flow = Generator[Step, Outcome, T]
 
 
 def with_signature_of(flow: Callable[..., Flow[Any]]) -> Callable[[C], C]:
@@ -258,7 +261,10 @@ class Connection:
         """
         # A time limit of 0 or less would be no limit.
         seconds = None if stop_at == inf else max(MIN_SECONDS, stop_at - time.monotonic())
-        status, value = yield Exchange(path, fields, token, seconds)
+        outcome = yield Exchange(path, fields, token, seconds)
+        if isinstance(outcome, ContextRenderError):
+            raise outcome
+        status, value = outcome
         if not (200 <= status < 300 and isinstance(value, dict)):
             raise error_of(status, value, self.url)
         return value

@@ -21,6 +21,7 @@ from contextrender_bridge.client.fitting import (
     apply_plan,
     dialect_of,
     is_callers_mistake,
+    is_kept_by_provider,
     reason_of,
     remedy_of,
 )
@@ -43,7 +44,6 @@ from contextrender_bridge.client.replies import (
 from contextrender_bridge.client.session_names import SessionNames, name_of_body
 from contextrender_bridge.dialects import Dialect, Transcript
 from contextrender_bridge.dialects.chat import check_messages
-from contextrender_bridge.dialects.provider_history import is_kept_by_provider
 
 Message = Mapping[str, Any]
 

@@ -27,7 +27,6 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.replies import PlannedMessage, RenderView
 from contextrender_bridge.dialects import DIALECTS, OBSERVATIONS, Dialect, MessagePlan, Transcript
 from contextrender_bridge.dialects.observations import has_observations
-from contextrender_bridge.dialects.provider_history import has_references
 
 Body = Mapping[str, Any]
 
@@ -36,6 +35,14 @@ BYTES_PER_TOKEN = 4
 """An estimate that only decides about a warning."""
 _CALL_AGAIN = "; call its tool again for all of it"
 """The end of the line above an excerpt or a summary (`engine.plan.excerpt_text`)."""
+
+_PROVIDER_HISTORIES = (
+    *("previous_response_id", "previous_interaction_id", "previous_message_id"),
+    *("conversation", "conversation_id", "context_id", "thread", "cached_content", "cachedContent"),
+)
+"""Request fields that name a history stored by the provider."""
+_HOLDERS = ("extra_body", "google")
+"""Request fields whose object may have such a field: `extra_body.google.cached_content`."""
 
 REFERENCES = "references"
 """The reason for sending a history in full that refers to items which the provider stores."""
@@ -125,6 +132,38 @@ def _uses_tools(body: Body) -> bool:
         if not isinstance(item, Mapping) or item.get("tool_calls") or item.get("role") == "tool":
             return True
     return False
+
+
+def is_kept_by_provider(body: Mapping[str, Any]) -> bool:
+    """Return whether the provider stores the history, or begins to store it with this request.
+
+    Such a request must not be rendered. If it is the first one, the provider would store the
+    shortened history. Each later one has only new messages, and so no history to render.
+    """
+    # The field that names the history may be in the body or in one of its objects.
+    inner = (body[name] for name in _HOLDERS if isinstance(body.get(name), Mapping))
+    return any(body.get(name) for name in _PROVIDER_HISTORIES) or any(
+        map(is_kept_by_provider, inner)
+    )
+
+
+def has_references(body: Mapping[str, Any]) -> bool:
+    """Return whether a Responses request has references to items that the provider stores."""
+    items = body.get("input")
+    return isinstance(items, list) and any(map(_is_reference, items))
+
+
+def _is_reference(item: Any) -> bool:
+    """Return whether an item is a reference to a stored item.
+
+    The API lets a reference omit its type. Then it has an `id`, but neither role nor content.
+    """
+    if not isinstance(item, Mapping):
+        return False
+    kind = item.get("type")
+    return kind == "item_reference" or (
+        kind is None and bool(item.get("id")) and not item.keys() & {"role", "content"}
+    )
 
 
 def apply_plan(

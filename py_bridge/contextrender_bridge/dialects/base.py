@@ -1,9 +1,12 @@
-"""The base of all request formats: reading a request's history, and applying a plan to it."""
+"""The base of all request formats: reading a request's history, and applying a plan to it.
+
+Long because all formats read, plan and merge items alike.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -12,6 +15,8 @@ from contextrender_bridge.dialects.contents import canonical_content, clean_text
 from contextrender_bridge.dialects.message_plan import CallPairs, MessagePlan
 
 Body = Mapping[str, Any]
+NumberedItem = tuple[int, Any]
+"""The number of an item in the request, and the item."""
 NO_ITEM = -1
 """The item number of messages that come from another field, such as `system`."""
 VOLATILE = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>"
@@ -138,12 +143,38 @@ class Transcript(ABC):
         """
         return {}
 
-    def _items_of_newest_answer(self) -> set[int]:
-        """Return the numbers of the items of the model's newest answer.
+    def _merge_neighbours(
+        self,
+        items: Iterable[NumberedItem],
+        join: Callable[[Json, Json], Json | None],
+        unread: Set[int] = frozenset(),
+    ) -> list[Any]:
+        """Return the items, after merging messages of the model that have become neighbours.
 
-        They are never merged with others, because some providers refuse a changed newest answer.
+        Two messages become neighbours if all items between them are omitted. Some providers and
+        chat templates refuse two messages of the model in a row. Messages that the agent sent side
+        by side are not merged, and neither are the items with the numbers `unread`. The newest
+        answer is not merged, because some providers refuse a changed one. `join` merges two
+        messages; it returns None if it cannot.
         """
-        return {self._item_of[message] for message in self.newest_answer}
+        unmergeable = unread | {self._item_of[message] for message in self.newest_answer}
+        merged_items: list[Any] = []
+        last_number = -1
+        for number, item in items:
+            previous: Any = merged_items[-1] if merged_items else None
+            became_neighbours = number > last_number + 1  # a number is missing
+            are_mergeable = number not in unmergeable and last_number not in unmergeable
+            may_merge = became_neighbours and are_mergeable
+            # Merge the item into the message before it, or add it.
+            merged = None
+            if may_merge and _is_of_model(previous) and _is_of_model(item):
+                merged = join(previous, item)
+            if merged is None:
+                merged_items.append(item)
+            else:
+                merged_items[-1] = merged
+            last_number = number
+        return merged_items
 
     def unread_items(self) -> list[Any]:
         """Return the messages, calls and results that this class could not read.
@@ -185,6 +216,10 @@ class Transcript(ABC):
         if self._call_pairs is None:
             self._call_pairs = CallPairs(self.messages, self._previous_pairs)
         return self._call_pairs
+
+
+def _is_of_model(item: Any) -> bool:
+    return isinstance(item, dict) and item.get("role") == "assistant"
 
 
 def _is_of_history(item: Any) -> bool:

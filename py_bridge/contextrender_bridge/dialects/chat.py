@@ -11,15 +11,25 @@ from typing import Any
 
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.dialects.base import Body, Dialect, Transcript, reusable_transcript
+from contextrender_bridge.dialects.base import (
+    Body,
+    Dialect,
+    NumberedItem,
+    Transcript,
+    reusable_transcript,
+)
 from contextrender_bridge.dialects.call_pairing import (
     PREFIX,
     answered_id,
     generated_id,
     ids_of_step,
 )
-from contextrender_bridge.dialects.contents import canonical_content, clean_text, with_text
-from contextrender_bridge.dialects.merging import NumberedItem, join_chat, merge_neighbours
+from contextrender_bridge.dialects.contents import (
+    canonical_content,
+    clean_text,
+    parts_of,
+    with_text,
+)
 from contextrender_bridge.dialects.message_plan import MessagePlan, ShownParts
 from contextrender_bridge.dialects.signatures import move_reasoning, move_signature
 
@@ -92,10 +102,9 @@ class ChatTranscript(Transcript):
                 shown_items.append((index, item))
             elif (shown_item := _shown_item(item, parts[position])) is not None:
                 shown_items.append((index, shown_item))
-        # Merge the model's messages whose results are omitted. The newest answer must not change.
+        # Merge the model's messages whose results are omitted.
         unread = {index for index, position in enumerate(self.positions) if position is None}
-        unmergeable = unread | self._items_of_newest_answer()
-        messages = merge_neighbours(shown_items, join_chat, unmergeable)
+        messages = self._merge_neighbours(shown_items, join_chat, unread)
         return {**self._body, "messages": messages}
 
     def _canonical(self, index: int, item: Any) -> Json | None:
@@ -179,6 +188,22 @@ def _calls_of(item: Mapping[str, Any]) -> Any:
         return item["tool_calls"]
     function = item.get("function_call")
     return [{"type": "function", "function": function}] if isinstance(function, Mapping) else None
+
+
+def join_chat(before: Json, after: Json) -> Json | None:
+    """Merge two chat messages into the second one, which gets both texts.
+
+    Drop the first message's other fields, such as its reasoning: they belong to an omitted step.
+    Return None if the first message has calls.
+    """
+    if before.get("tool_calls") or before.get("function_call"):
+        return None
+    first, second = before.get("content"), after.get("content")
+    if isinstance(first, list) or isinstance(second, list):
+        content: Any = [*parts_of(first), *parts_of(second)]
+    else:
+        content = "\n\n".join(text for text in (first, second) if text) or None
+    return {**after, "content": content}
 
 
 def _shown_item(item: Json, part: ShownParts) -> Json | None:

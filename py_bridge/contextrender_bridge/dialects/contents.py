@@ -145,6 +145,13 @@ def with_text(content: Any, text: str, kind: str = "text") -> Any:
     return [{"type": kind, "text": text}, *parts] if needs_text else parts
 
 
+def parts_of(content: Any) -> list[Any]:
+    """Return content as a list of parts; a text becomes a part, unless it is empty."""
+    if isinstance(content, list):
+        return content
+    return [{"type": "text", "text": content}] if content else []
+
+
 def is_text(part: Any) -> bool:
     """Return whether a content part is a string or has a text type."""
     if isinstance(part, str):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from contextrender_bridge.base.wire import Json
@@ -14,6 +15,7 @@ from contextrender_bridge.dialects.base import (
     NO_ITEM,
     Body,
     Dialect,
+    NumberedItem,
     Transcript,
     history_end,
     reusable_transcript,
@@ -29,20 +31,16 @@ from contextrender_bridge.dialects.contents import (
     full_text,
     holds_text,
     part_with,
+    parts_of,
     plain_text,
     with_text,
-)
-from contextrender_bridge.dialects.merging import (
-    THINKING,
-    NumberedItem,
-    join_blocks,
-    merge_neighbours,
 )
 from contextrender_bridge.dialects.message_plan import MessagePlan
 from contextrender_bridge.dialects.signatures import move_signature
 
 # These are no sets, because a request may have a type without a hash.
 _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
+_THINKING = ("thinking", "redacted_thinking")
 _SEARCH_CITATIONS = ("web_search_result_location", "search_result_location")
 # The start of Claude Code's first system block, whose hash differs in every request.
 _BILLING_START = "x-anthropic-billing-header:"
@@ -149,9 +147,7 @@ class MessagesTranscript(Transcript):
             # messages before `end`, where the volatile items at the end of the prompt begin.
             end = history_end([item for _, item in shown_items])
             shown_items[:end] = _place_system_messages(shown_items[:end])
-        # The newest answer must not change, so it is not merged.
-        messages = merge_neighbours(shown_items, join_blocks, self._items_of_newest_answer())
-        return {**self._body, "messages": messages}
+        return {**self._body, "messages": self._merge_neighbours(shown_items, _join_blocks)}
 
     def result(self, message: int) -> Any:
         """Return the content of the result at position `message`.
@@ -281,6 +277,21 @@ def _system_text(system: Any) -> str | None:
     if isinstance(system, list):
         system = [block for block in system if not _text_of(block).startswith(_BILLING_START)]
     return plain_text(system) if system else None
+
+
+def _join_blocks(before: Json, after: Json) -> Json:
+    """Merge two messages of content blocks into the first one, which gets all blocks.
+
+    A message with thinking must begin with thinking. So the second message's thinking moves to the
+    start, unless the first message has thinking itself.
+    """
+    first, second = parts_of(before["content"]), parts_of(after["content"])
+    thinking = [] if any(map(_is_thinking, first)) else list(takewhile(_is_thinking, second))
+    return {**before, "content": [*thinking, *first, *second[len(thinking) :]]}
+
+
+def _is_thinking(block: Any) -> bool:
+    return isinstance(block, Mapping) and block.get("type") in _THINKING
 
 
 def _place_system_messages(items: Sequence[NumberedItem]) -> list[NumberedItem]:
@@ -458,7 +469,7 @@ def _kind(block: Any) -> str:
         return "result"
     if isinstance(kind, str) and kind.endswith("tool_result") and _is_id(block.get("tool_use_id")):
         return "provider_result"
-    if kind in THINKING:
+    if kind in _THINKING:
         return "thinking"
     if holds_text(block):
         return "text"

@@ -13,13 +13,18 @@ from itertools import pairwise
 from typing import Any
 
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.dialects.base import Body, Dialect, Transcript, reusable_transcript
-from contextrender_bridge.dialects.chat import canonical_message
+from contextrender_bridge.dialects.base import (
+    Body,
+    Dialect,
+    NumberedItem,
+    Transcript,
+    reusable_transcript,
+)
+from contextrender_bridge.dialects.chat import canonical_message, join_chat
 from contextrender_bridge.dialects.contents import (
     plain_text,
     with_text,
 )
-from contextrender_bridge.dialects.merging import NumberedItem, join_chat, merge_neighbours
 from contextrender_bridge.dialects.message_plan import OMITTED_TEXT, MessagePlan
 
 _OBSERVATION = re.compile(
@@ -96,10 +101,10 @@ class ObservationTranscript(Transcript):
                 shown_items.append((index, item))
             elif (shown_item := self._shown_item(item, message, plan)) is not None:
                 shown_items.append((index, shown_item))
-        # Merge the model's messages whose results are omitted. The newest answer must not change.
+        # Merge the model's messages whose results are omitted.
         unread = {index for index, message in enumerate(self.positions) if message is None}
-        unmergeable = unread | self._items_of_newest_answer()
-        return {**self._body, "messages": merge_neighbours(shown_items, join_chat, unmergeable)}
+        messages = self._merge_neighbours(shown_items, join_chat, unread)
+        return {**self._body, "messages": messages}
 
     def _shown_item(self, item: Json, message: int, plan: MessagePlan) -> Json | None:
         """Return the item of the message at position `message` as shown; None if it is omitted."""

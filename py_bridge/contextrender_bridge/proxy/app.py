@@ -34,6 +34,7 @@ from contextrender_bridge.proxy.history_rendering import Histories
 from contextrender_bridge.proxy.memory_release import MemoryRelease
 from contextrender_bridge.proxy.model_calls import ModelCalls
 from contextrender_bridge.proxy.peers import is_same_user
+from contextrender_bridge.proxy.replies import pass_on
 from contextrender_bridge.proxy.routing import (
     COMPACT,
     COMPRESS,
@@ -44,7 +45,6 @@ from contextrender_bridge.proxy.routing import (
     first,
     json_body,
 )
-from contextrender_bridge.proxy.upstream import pass_on
 
 Trust = Callable[[Scope, Target], Awaitable[bool]]
 """A rule that returns whether a request without a token may use the proxy's own token."""

@@ -16,7 +16,7 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.dialects import DIALECTS
 from contextrender_bridge.dialects.contents import plain_text
-from contextrender_bridge.proxy.controls import Controls, given_name, history_key_of, session_of
+from contextrender_bridge.proxy.controls import Controls, generated_name, given_name, history_key_of
 from contextrender_bridge.proxy.placeholders import has_blocks
 
 OPTIONS = ("model", "tokens", "window", "summary", "only_results", "client")
@@ -79,12 +79,11 @@ async def _session_key(
     `name` is the session in the request, or empty.
     """
     # The headers of this request name no session, so an empty list stands in for them.
-    session = session_of(name, [], messages)
-    if given_name(name, []):
+    if session := given_name(name, []):
         return session
-    # `session` is a name made from the messages. The service may store them under another name.
-    history_key = history_key_of(messages)
-    return await client.find_session(session, messages, token=token, history_key=history_key)
+    # The service may store the messages under another name than the one made from them.
+    generated, history_key = generated_name([], messages), history_key_of(messages)
+    return await client.find_session(generated, messages, token=token, history_key=history_key)
 
 
 def find_continued(messages: Sequence[Json]) -> ContinuedHistory | None:

@@ -166,15 +166,12 @@ def is_held_out(session: str, share: float) -> bool:
     return int.from_bytes(digest[:8], "big") < share * 2**64
 
 
-def session_of(path: str, headers: Headers, messages: Sequence[Mapping[str, Any]]) -> str:
-    """Return the session's name in the path or the headers, otherwise a generated name.
+def generated_name(headers: Headers, messages: Sequence[Mapping[str, Any]]) -> str:
+    """Return a session name that is made from the first messages and the caller's provider key.
 
-    A generated name is made from the first messages and the caller's key for the provider. So two
-    callers whose histories begin alike have two sessions. The request field `prompt_cache_key` is
-    not used as a name, because many people can share one value.
+    So two callers whose histories begin alike have two sessions. The request field
+    `prompt_cache_key` is not used as a name, because many people can share one value.
     """
-    if name := given_name(path, headers):
-        return name
     values = _first_by_name(headers)
     caller = next((value for name in _CALLER_HEADERS if (value := values.get(name))), "")
     return name_of(messages, caller)

@@ -6,7 +6,8 @@ Long because a call is described, rendered, recorded and failed open with one sh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+import time
+from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,25 +22,27 @@ from contextrender_bridge.client.fitting import (
     RenderedRequest,
     apply_plan,
     dialect_of,
+    has_references,
+    is_kept_by_provider,
     reason_of,
 )
 from contextrender_bridge.dialects import Transcript
-from contextrender_bridge.dialects.provider_history import has_references, is_kept_by_provider
 from contextrender_bridge.proxy.bodies import Body
 from contextrender_bridge.proxy.controls import (
     Controls,
+    generated_name,
     given_name,
     has_session_header,
     history_key_of,
-    session_of,
 )
 from contextrender_bridge.proxy.conversations import Conversation, Conversations, ProxiedCall, Size
 from contextrender_bridge.proxy.own_calls import is_side_call
-from contextrender_bridge.proxy.pause import Pause
 from contextrender_bridge.proxy.usage_reporting import UsageNotes, client_of
 
 LATER_SECONDS = 30.0
 SETTLE_SECONDS = 5.0
+MAX_FAILURES = 3
+PAUSE_SECONDS = 5.0
 
 
 class Histories:
@@ -81,10 +84,10 @@ class Histories:
             if not call.controls.has_user:
                 return self._failed(call, "token_missing")
             call = replace(call, messages=len(transcript.messages))
-            render = self._render if given_name(path, headers) else self._render_unnamed
+            render = self._render if call.is_named else self._render_unnamed
             return await render(call, transcript, history_key, headers)
         except Exception as failure:
-            self._pause.note(failed=_is_outage(failure))
+            self._pause.note(failed=isinstance(failure, Unreachable))
             return self._failed(call, reason_of(failure))
 
     async def settle(self) -> None:
@@ -106,8 +109,7 @@ class Histories:
         for _ in range(search_count):
             search = find(call.session, transcript.messages, history_key=history_key)
             name = await asyncio.wait_for(search, self.deadline)
-            call = replace(call, session=name, is_named=False)
-            call = self._conversations.add_state(call, history_key)
+            call = self._conversations.add_state(replace(call, session=name), history_key)
             rendered = await self._render(call, transcript, history_key, headers)
             if rendered.fit.failure != OtherConversation.code:
                 return rendered
@@ -139,8 +141,8 @@ class Histories:
         is_small = conversation.size.fits(transcript.messages, recorded_count, budget)
         # The size does not count items that cannot be read.
         is_certain_to_fit = is_small and not transcript.unread_items()
-        render = partial(self._call_service, call, transcript, history_key, budget, headers)
-        work = _after(conversation.recording, render)
+        earlier_call = conversation.recording
+        work = self._call_service(call, transcript, history_key, budget, headers, earlier_call)
         if call.controls.mode != "observe" and not is_certain_to_fit:
             # The request depends on the service's plan: wait for it.
             return replace(call, fit=await self._request_of(work, body, self.deadline))
@@ -162,7 +164,7 @@ class Histories:
         try:
             fit = await asyncio.wait_for(work, seconds)
         except Exception as failure:
-            self._pause.note(failed=_is_outage(failure))
+            self._pause.note(failed=isinstance(failure, Unreachable))
             self.failures.add(reason_of(failure))
             return RenderedRequest(body, failure=reason_of(failure))
         self._pause.note(failed=False)
@@ -183,13 +185,19 @@ class Histories:
         history_key: str,
         budget: int | str | None,
         headers: Headers,
+        earlier_call: asyncio.Task[RenderedRequest] | None,
     ) -> RenderedRequest:
         """Call the service's `render`, apply its plan, and return the rendered request.
+
+        First wait for the task that records the history's `earlier_call`, if there is one. If this
+        call were recorded first, the service would have to load the earlier history again.
 
         Also report the previous call's usage in it, and store the reply's branch, size and budget
         in the conversation. If the plan cannot be applied fully, the returned request has a
         `failure`, but only in mode `render`: in the other modes the full request is sent anyway.
         """
+        if earlier_call is not None and not earlier_call.done():
+            await asyncio.wait({earlier_call})
         # Call the service, with the usage of the history's previous call if it is not reported yet.
         controls, conversation, body = call.controls, call.conversation, call.fit.body
         usage_report = conversation.usage_of_earlier_call(call.messages)
@@ -240,12 +248,13 @@ def _describe(
     mode `render` to `observe`: the full history is sent and recorded.
     """
     body = call.fit.body
-    session = session_of(path, headers, transcript.messages)
+    name = given_name(path, headers)
+    session = name or generated_name(headers, transcript.messages)
     controls = call.controls.for_request(session, body)
     if controls.mode == "render" and has_references(body):
         controls = replace(controls, mode="observe", delivery="full", full_reason=REFERENCES)
     fit = RenderedRequest(body, transcript=transcript)
-    return replace(call, session=session, controls=controls, fit=fit)
+    return replace(call, session=session, controls=controls, fit=fit, is_named=bool(name))
 
 
 def _is_recorded(call: ProxiedCall, headers: Headers, transcript: Transcript) -> bool:
@@ -261,20 +270,28 @@ def _is_recorded(call: ProxiedCall, headers: Headers, transcript: Transcript) ->
     return not (has_session_header(headers) and is_side_call(body))
 
 
-async def _after(
-    before: asyncio.Task[RenderedRequest] | None,
-    work: Callable[[], Coroutine[Any, Any, RenderedRequest]],
-) -> RenderedRequest:
-    """Wait for the task `before`, which records the history's earlier call, then do `work`.
+class Pause:
+    """A pause of `PAUSE_SECONDS` without calls to the service, after `MAX_FAILURES` in a row.
 
-    `before` is None if no call is being recorded. If a later call were recorded first, the service
-    would have to load the earlier history again.
+    Only an unreachable service counts as a failure. One that answers late is busy.
     """
-    if before is not None and not before.done():
-        await asyncio.wait({before})
-    return await work()
 
+    def __init__(self) -> None:
+        """Start without a failure."""
+        self._failure_count = 0
+        self._ends_at = 0.0
+        """The end of the last pause, on the clock of `time.monotonic`."""
 
-def _is_outage(failure: Exception) -> bool:
-    """Return whether a failure shows that the service is unreachable, not only late and busy."""
-    return isinstance(failure, Unreachable)
+    @property
+    def is_on(self) -> bool:
+        """True while the service must not be called."""
+        return time.monotonic() < self._ends_at
+
+    def note(self, *, failed: bool) -> None:
+        """Count a failure of the service, or reset the count after an answer.
+
+        Begin a pause at the last of `MAX_FAILURES` failures in a row, and at each one after that.
+        """
+        self._failure_count = self._failure_count + 1 if failed else 0
+        if self._failure_count >= MAX_FAILURES:
+            self._ends_at = time.monotonic() + PAUSE_SECONDS

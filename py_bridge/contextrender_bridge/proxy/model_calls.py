@@ -7,18 +7,16 @@ from contextrender_bridge.base.provider_reply import ProviderReply
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client.fitting import RenderedRequest
 from contextrender_bridge.dialects import DIALECTS
-from contextrender_bridge.proxy.attempts import CallAttempts
+from contextrender_bridge.proxy.attempts import CallAttempts, WindowedRequest, Windows
 from contextrender_bridge.proxy.bodies import LARGE_CHARACTERS, Body, RecentBodies
 from contextrender_bridge.proxy.connections import Connections, Unavailable
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.conversations import ProxiedCall
 from contextrender_bridge.proxy.history_rendering import Histories
 from contextrender_bridge.proxy.memory_release import MemoryRelease
-from contextrender_bridge.proxy.reply_start import ReplyStart
+from contextrender_bridge.proxy.replies import ReplyStart, UsageCapture, pass_on, relay
 from contextrender_bridge.proxy.routing import Request
-from contextrender_bridge.proxy.upstream import UsageCapture, pass_on, relay
 from contextrender_bridge.proxy.usage_reporting import own_header, report
-from contextrender_bridge.proxy.window import WindowedRequest, Windows
 
 
 class ModelCalls:
