@@ -2,13 +2,15 @@
 
 Statements are written once, with `?` for values; each subclass converts them for its driver. Every
 statement on nodes and edges binds the owner, so rows can be distributed over machines by owner.
-Long because it is one class: reading, writing and layout of the same four tables.
+Long because reading, writing and layout of the same four tables belong to one class.
 """
 
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import batched
 from typing import Any, ClassVar, Final, Protocol
@@ -31,7 +33,6 @@ from contextrender_bridge.store.writes import (
     StoreUnavailable,
     WriteBatch,
     WriteConflict,
-    WriteQueue,
     edge_deletions,
     node_deletions,
 )
@@ -45,6 +46,9 @@ CLAIM_WORK: Final = (
 
 The values are the work's name, the time as text, and the two times.
 """
+
+MAX_BATCHES: Final = 64
+"""The maximum number of batches that the queue writes in one transaction."""
 
 NodeRow = tuple[UUID, int, int, bytes]
 """Id, revision, kind, data."""
@@ -104,6 +108,61 @@ class OtherLayout(Exception):
     """Raised when a version of the program with another layout wrote the database."""
 
 
+@dataclass(slots=True)
+class _Job:
+    """A batch in the queue. Once it `is_done`, `failure` is its error; None if it was written."""
+
+    batch: WriteBatch
+    is_done: bool = False
+    failure: BaseException | None = None
+
+
+class WriteQueue:
+    """The queue of batches that a process writes, in the order in which they come.
+
+    The thread that holds the write lock writes all waiting batches, with one transaction and one
+    sync to disk for up to `MAX_BATCHES` of them.
+    """
+
+    def __init__(self, write_all: Callable[[Sequence[WriteBatch]], list[Exception | None]]) -> None:
+        """Create a queue. `write_all` writes batches, and returns None or an error for each."""
+        self._write_all = write_all
+        self._jobs: list[_Job] = []
+        self._jobs_lock = threading.Lock()
+        self.write_lock = threading.Lock()
+        """The lock of the thread that writes. SQLite polls its own lock with ever longer sleeps, so
+        threads wait for this lock instead."""
+
+    def write(self, batch: WriteBatch) -> None:
+        """Write a batch, or wait until another thread has written it. Raise the batch's error."""
+        job = _Job(batch)
+        with self._jobs_lock:
+            self._jobs.append(job)
+        while not job.is_done:
+            with self.write_lock:
+                # The thread that had the lock before may have written this batch too.
+                if not job.is_done:
+                    self._write_first_jobs()
+        if job.failure is not None:
+            raise job.failure
+
+    def _write_first_jobs(self) -> None:
+        """Write the first waiting jobs in one transaction, and set the outcome of each job.
+
+        The caller must have the write lock.
+        """
+        with self._jobs_lock:
+            jobs = self._jobs[:MAX_BATCHES]
+            del self._jobs[:MAX_BATCHES]
+        try:
+            failures: Sequence[BaseException | None] = self._write_all([job.batch for job in jobs])
+        except BaseException as failure:
+            failures = [failure] * len(jobs)
+        for job, job_failure in zip(jobs, failures, strict=True):
+            job.failure = job_failure
+            job.is_done = True
+
+
 class Store(ABC):
     """A database of nodes and edges: reads, and a queue of writes.
 
@@ -141,8 +200,8 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def execute_many(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Run a statement with `?` once for each of these rows of values."""
+    def for_driver(self, statements: Sequence[Statement]) -> list[Statement]:
+        """Return statements in the form of the driver."""
 
     def run(self, cursor: Cursor, *statements: Statement) -> list[int]:
         """Run statements in order, each for all its rows of values.
@@ -150,9 +209,9 @@ class Store(ABC):
         Return the number of database rows that each statement changed.
         """
         row_counts: list[int] = []
-        for query, rows in statements:
+        for query, rows in self.for_driver(statements):
             if rows:
-                self.execute_many(cursor, query, rows)
+                cursor.executemany(query, rows)
             row_counts.append(cursor.rowcount if rows else 0)
         return row_counts
 

@@ -18,10 +18,16 @@ from psycopg_pool import ConnectionPool
 
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.base.spans import span
-from contextrender_bridge.store.base import Cursor, ReadRows, Store
+from contextrender_bridge.store.base import ReadRows, Store
 from contextrender_bridge.store.postgres_write import combined_statement, run_together
 from contextrender_bridge.store.schema import TABLES, statements
-from contextrender_bridge.store.writes import REFUSED, StoreUnavailable, WriteBatch, WriteConflict
+from contextrender_bridge.store.writes import (
+    REFUSED,
+    Statement,
+    StoreUnavailable,
+    WriteBatch,
+    WriteConflict,
+)
 
 NO_ANSWER: Final = "The database does not answer; try again."
 NOT_REPLICATED: Final = "canceling wait for synchronous replication"
@@ -102,8 +108,8 @@ class PostgresStore(Store):
             raise StoreUnavailable(f"{self.place}: {failure.__cause__ or failure}") from failure
 
     @override
-    def execute_many(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> None:
-        cursor.executemany(_with_percents(query), rows)
+    def for_driver(self, statements: Sequence[Statement]) -> list[Statement]:
+        return [(_with_percents(query), rows) for query, rows in statements]
 
     has_arrays = True
     ids_per_query = 5_000

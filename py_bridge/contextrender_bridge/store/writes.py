@@ -1,10 +1,9 @@
-"""Batches of rows to write, their SQL statements, the queue of batches, and the errors of a write.
+"""Batches of rows to write, their SQL statements, and the errors of a write.
 
 The statements have `?` for values.
 """
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
@@ -34,8 +33,6 @@ DELETE_EDGES_TO = f"DELETE FROM edges {BY_TARGET} WHERE owner = ? AND target = ?
 NODES_PER_DELETION: Final[int] = 2000
 """The maximum number of nodes that one batch deletes unchecked, which stops other writes for about
 20 ms."""
-MAX_BATCHES: Final = 64
-"""The maximum number of batches that the queue writes in one transaction."""
 
 Statement = tuple[str, Sequence[Sequence[Any]]]
 """A query with `?` for values, and the values of each row to run it for."""
@@ -106,58 +103,3 @@ def node_deletions(owner: UUID, ids: Sequence[UUID]) -> Iterator[Statement]:
     yield f"DELETE FROM nodes WHERE {condition}", [(owner, *ids)]
     # Quarantine has ids as text.
     yield f"DELETE FROM quarantine WHERE {condition}", [(owner, *map(str, ids))]
-
-
-@dataclass(slots=True)
-class _Job:
-    """A batch in the queue. Once it `is_done`, `failure` is its error; None if it was written."""
-
-    batch: WriteBatch
-    is_done: bool = False
-    failure: BaseException | None = None
-
-
-class WriteQueue:
-    """The queue of batches that a process writes, in the order in which they come.
-
-    The thread that holds the write lock writes all waiting batches, with one transaction and one
-    sync to disk for up to `MAX_BATCHES` of them.
-    """
-
-    def __init__(self, write_all: Callable[[Sequence[WriteBatch]], list[Exception | None]]) -> None:
-        """Create a queue. `write_all` writes batches, and returns None or an error for each."""
-        self._write_all = write_all
-        self._jobs: list[_Job] = []
-        self._jobs_lock = threading.Lock()
-        self.write_lock = threading.Lock()
-        """The lock of the thread that writes. SQLite polls its own lock with ever longer sleeps, so
-        threads wait for this lock instead."""
-
-    def write(self, batch: WriteBatch) -> None:
-        """Write a batch, or wait until another thread has written it. Raise the batch's error."""
-        job = _Job(batch)
-        with self._jobs_lock:
-            self._jobs.append(job)
-        while not job.is_done:
-            with self.write_lock:
-                # The thread that had the lock before may have written this batch too.
-                if not job.is_done:
-                    self._write_first_jobs()
-        if job.failure is not None:
-            raise job.failure
-
-    def _write_first_jobs(self) -> None:
-        """Write the first waiting jobs in one transaction, and set the outcome of each job.
-
-        The caller must have the write lock.
-        """
-        with self._jobs_lock:
-            jobs = self._jobs[:MAX_BATCHES]
-            del self._jobs[:MAX_BATCHES]
-        try:
-            failures: Sequence[BaseException | None] = self._write_all([job.batch for job in jobs])
-        except BaseException as failure:
-            failures = [failure] * len(jobs)
-        for job, job_failure in zip(jobs, failures, strict=True):
-            job.failure = job_failure
-            job.is_done = True
