@@ -29,13 +29,13 @@ from contextrender_bridge.base.errors import (
 )
 from contextrender_bridge.base.installing import how_to_serve
 from contextrender_bridge.base.settings import process_environment, read_settings
+from contextrender_bridge.client.connection import network_options
 from contextrender_bridge.client.credentials import (
     Credentials,
     load_credentials,
     resolve_credentials,
     stored_credentials,
 )
-from contextrender_bridge.client.network import network_options
 
 HEALTH_TIMEOUT: Final = 1.0
 CODE_TIMEOUT: Final = 5.0

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import history_cache
-from contextrender_bridge.proxy import app, memory_release
+from contextrender_bridge.proxy import app, model_calls
 
 from tests.proxy.agents import ChatAgent, MessagesAgent, finding
 from tests.proxy.conftest import Setup, Start
@@ -178,7 +178,7 @@ def test_large_history_is_dropped_after_a_pause(
 
     compress(setup, history(setup), session=name, budget=100_000)
     assert max(sizes()) > 1000
-    monkeypatch.setattr(memory_release, "PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(model_calls, "PAUSE_SECONDS", 0.05)
     compress(setup, history(setup), session=name, budget=100_000)
     until(lambda: all(size <= 1000 for size in sizes()), why=sizes)
     replies = setup.proxy._compression._last_replies.items()

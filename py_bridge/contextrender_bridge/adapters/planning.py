@@ -12,9 +12,8 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client.fitting import RenderedRequest, reason_of
 from contextrender_bridge.dialects import MessagePlan
-from contextrender_bridge.dialects.chat import ChatTranscript
+from contextrender_bridge.dialects.chat import ItemTranscript
 from contextrender_bridge.dialects.contents import with_text
-from contextrender_bridge.dialects.observations import ObservationTranscript
 
 T = TypeVar("T")
 OMITTED = "Output: [not shown]"
@@ -138,7 +137,7 @@ def rendered_history(fit: RenderedRequest) -> RenderedHistory | None:
     """Return the rendered history of chat messages, or None if it is unchanged."""
     if not fit.changed or fit.plan is None:
         return None
-    transcript = cast("ChatTranscript | ObservationTranscript", fit.transcript)
+    transcript = cast(ItemTranscript, fit.transcript)
     return RenderedHistory(fit.plan, transcript.positions)
 
 

@@ -13,7 +13,6 @@ from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.client import connection
 from contextrender_bridge.client.connection import Exchange, Flow, Outcome, ServiceReply, Step
 from contextrender_bridge.client.core import Core
-from contextrender_bridge.client.network import network_options
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -55,7 +54,7 @@ class AsyncContextRender:
         self.failures = self._core.failures
         self._http = httpx.AsyncClient(
             timeout=timeout,
-            **network_options(self.url),
+            **connection.network_options(self.url),
             transport=transport,
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
         )

@@ -29,9 +29,10 @@ from contextrender_bridge.base.errors import (
     Unreachable,
     error_of,
 )
+from contextrender_bridge.base.network_proxy import network_proxy_of
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.client.credentials import resolve_credentials
+from contextrender_bridge.client.credentials import is_local, resolve_credentials
 
 C = TypeVar("C", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -141,6 +142,19 @@ def _is_timeout(error: Exception) -> bool:
     # because the synchronous client does not import asyncio.
     has_name = type(error).__name__ == "TimeoutError"
     return has_name or isinstance(error, (TimeoutError, httpx.TimeoutException))
+
+
+def network_options(url: str) -> dict[str, Any]:
+    """Return the options of an httpx client for an address.
+
+    They name the environment's network proxy and certificates, unless the address is unknown or
+    this machine's, which is reached directly. httpx must not read the environment itself
+    (`trust_env`), because it fails for some valid values of `NO_PROXY`.
+    """
+    options: dict[str, Any] = {"trust_env": False}
+    if url and not is_local(url):
+        options |= {"proxy": network_proxy_of(url), "verify": httpx.create_ssl_context()}
+    return options
 
 
 class Connection:

@@ -14,7 +14,6 @@ from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.client import connection
 from contextrender_bridge.client.connection import Exchange, Flow, Outcome, ServiceReply, Step
 from contextrender_bridge.client.core import Core
-from contextrender_bridge.client.network import network_options
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -62,7 +61,7 @@ class ContextRender:
         self.failures = self._core.failures
         self._http = httpx.Client(
             timeout=timeout,
-            **network_options(self.url),
+            **connection.network_options(self.url),
             transport=transport,
         )
 

@@ -6,6 +6,7 @@ Long because it has the reading, the cleaning and the writing of one format.
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -63,27 +64,31 @@ def check_messages(messages: Sequence[object]) -> None:
             raise InvalidRequest(f"message {position}: {problem}", position=position)
 
 
-class ChatTranscript(Transcript):
-    """The transcript of a chat request; each item is one message, unless it cannot be read."""
+class ItemTranscript(Transcript):
+    """A transcript in which each item is one chat message, unless it cannot be read.
 
-    def __init__(self, body: Body, previous: Transcript | None = None) -> None:
-        """Read `messages`. Continue from `previous`, an earlier transcript, if it can be reused.
+    Messages that cannot be read, and volatile ones at the end (`is_volatile`), are always sent.
+    """
 
-        Messages that cannot be read, and volatile ones at the end (`is_volatile`), are always sent.
-        """
-        earlier = reusable_transcript(previous, ChatTranscript)
+    def __init__(self, body: Body, earlier: ItemTranscript | None) -> None:
+        """Read `messages`, and continue from the transcript `earlier` if it is given."""
         super().__init__(body, "messages", earlier)
         self.positions: list[int | None] = earlier.positions[: self._read_count] if earlier else []
         """The position of each item's canonical message, None for an unread item."""
         for index, item in enumerate(self._new_items, self._read_count):
-            canonical = self._canonical(index, item)
-            if canonical is None:
-                self.positions.append(None)
-            else:
-                self.positions.append(len(self.messages))
-                self.messages.append(canonical)
-            self._finish_item(index, is_always_sent=canonical is None)
+            position = len(self.messages)
+            is_read = self._read(index, item)
+            self.positions.append(position if is_read else None)
+            self._finish_item(index, is_always_sent=not is_read)
         self.positions += [None] * (len(self._items) - self._end)
+
+    @abstractmethod
+    def _read(self, index: int, item: Any) -> bool:
+        """Append the message of the item with number `index`; return False if it is none."""
+
+    @abstractmethod
+    def _shown_items(self, plan: MessagePlan) -> list[NumberedItem]:
+        """Return the items that the plan shows, as it shows them. Unread items are unchanged."""
 
     def apply(self, plan: MessagePlan) -> Json:
         """Return the body with only the messages and calls that the plan shows.
@@ -92,20 +97,35 @@ class ChatTranscript(Transcript):
         """
         if not self._items:
             return dict(self._body)
-        # Collect the shown items, with their numbers.
+        unread = {index for index, position in enumerate(self.positions) if position is None}
+        messages = self._merge_neighbours(self._shown_items(plan), join_chat, unread)
+        return {**self._body, "messages": messages}
+
+
+class ChatTranscript(ItemTranscript):
+    """The transcript of a chat request."""
+
+    def __init__(self, body: Body, previous: Transcript | None = None) -> None:
+        """Read `messages`. Continue from `previous`, an earlier transcript, if it can be reused."""
+        super().__init__(body, reusable_transcript(previous, ChatTranscript))
+
+    def _read(self, index: int, item: Any) -> bool:
+        canonical = self._canonical(index, item)
+        if canonical is not None:
+            self.messages.append(canonical)
+        return canonical is not None
+
+    def _shown_items(self, plan: MessagePlan) -> list[NumberedItem]:
         shown_items: list[NumberedItem] = []
         remaining = [(index, self.positions[index]) for index in self._remaining_items(plan)]
         parts = plan.parts([position for _, position in remaining if position is not None])
         for index, position in remaining:
             item = self._items[index]
-            if position is None:  # An item that cannot be read is sent unchanged.
+            if position is None:
                 shown_items.append((index, item))
             elif (shown_item := _shown_item(item, parts[position])) is not None:
                 shown_items.append((index, shown_item))
-        # Merge the model's messages whose results are omitted.
-        unread = {index for index, position in enumerate(self.positions) if position is None}
-        messages = self._merge_neighbours(shown_items, join_chat, unread)
-        return {**self._body, "messages": messages}
+        return shown_items
 
     def _canonical(self, index: int, item: Any) -> Json | None:
         """Return the message to record, with ids for calls and results that have none.

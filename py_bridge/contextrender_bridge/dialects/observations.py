@@ -20,7 +20,7 @@ from contextrender_bridge.dialects.base import (
     Transcript,
     reusable_transcript,
 )
-from contextrender_bridge.dialects.chat import canonical_message, join_chat
+from contextrender_bridge.dialects.chat import ItemTranscript, canonical_message
 from contextrender_bridge.dialects.contents import (
     plain_text,
     with_text,
@@ -45,7 +45,7 @@ The last result needs one, because a request must not end with a message of the 
 """
 
 
-class ObservationTranscript(Transcript):
+class ObservationTranscript(ItemTranscript):
     """The transcript of a request with observations; each item is one message.
 
     An observation is the result of the message before it.
@@ -65,34 +65,26 @@ class ObservationTranscript(Transcript):
             next_items = body["messages"][earlier.stable_count : earlier.stable_count + 1]
             if any(map(is_observation, next_items)):
                 earlier = None  # The last message of the model in it gets another call.
-        super().__init__(body, "messages", earlier)
-        self.positions: list[int | None] = earlier.positions[: self._read_count] if earlier else []
-        """The position of each item's canonical message, None for an unread item."""
         # The position of the model's message that an observation would follow; -1 without one.
-        model_position = -1
-        for index, item in enumerate(self._new_items, self._read_count):
-            position: int | None = len(self.messages)
-            if model_position >= 0 and is_observation(item):
-                self._add_result_with_call(model_position, item)
-            elif message := canonical_message(_as_chat(item)):
-                model_position = len(self.messages) if message["role"] == "assistant" else -1
-                self.messages.append(message)
-            else:  # an item that cannot be read
-                position, model_position = None, -1
-            self.positions.append(position)
-            self._finish_item(index, is_always_sent=position is None)
-        self.positions += [None] * (len(self._items) - self._end)
-        if model_position == len(self.messages) - 1:
+        self._model_position = -1
+        super().__init__(body, earlier)
+        if self._model_position == len(self.messages) - 1:
             self.stable_count = 0  # This is rare: requests usually end with a result or the user.
 
-    def apply(self, plan: MessagePlan) -> Json:
-        """Return the body with the messages that the plan shows.
+    def _read(self, index: int, item: Any) -> bool:
+        if self._model_position >= 0 and is_observation(item):
+            self._add_result_with_call(self._model_position, item)
+            return True
+        self._model_position = -1
+        message = canonical_message(_as_chat(item))
+        if message is None:
+            return False
+        if message["role"] == "assistant":
+            self._model_position = len(self.messages)
+        self.messages.append(message)
+        return True
 
-        If the last message is an omitted result, `NOT_SHOWN` replaces it.
-        """
-        if not self._items:
-            return dict(self._body)
-        # Collect the shown items, with their numbers. Items that cannot be read are unchanged.
+    def _shown_items(self, plan: MessagePlan) -> list[NumberedItem]:
         shown_items: list[NumberedItem] = []
         last_item = self._item_of[-1:]  # empty if there is no message
         for index in sorted({*self._remaining_items(plan), *last_item}):
@@ -101,10 +93,7 @@ class ObservationTranscript(Transcript):
                 shown_items.append((index, item))
             elif (shown_item := self._shown_item(item, message, plan)) is not None:
                 shown_items.append((index, shown_item))
-        # Merge the model's messages whose results are omitted.
-        unread = {index for index, message in enumerate(self.positions) if message is None}
-        messages = self._merge_neighbours(shown_items, join_chat, unread)
-        return {**self._body, "messages": messages}
+        return shown_items
 
     def _shown_item(self, item: Json, message: int, plan: MessagePlan) -> Json | None:
         """Return the item of the message at position `message` as shown; None if it is omitted."""

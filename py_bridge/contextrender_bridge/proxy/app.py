@@ -25,13 +25,12 @@ from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.body_limits import BodyLimits
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.listening import STATUS_PATH
-from contextrender_bridge.proxy.bodies import LARGE_CHARACTERS, RecentBodies
+from contextrender_bridge.proxy.bodies import LARGE_CHARACTERS
 from contextrender_bridge.proxy.compact import compact
 from contextrender_bridge.proxy.compress import Compression
 from contextrender_bridge.proxy.connections import Connections
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.history_rendering import Histories
-from contextrender_bridge.proxy.memory_release import MemoryRelease
 from contextrender_bridge.proxy.model_calls import ModelCalls
 from contextrender_bridge.proxy.peers import is_same_user
 from contextrender_bridge.proxy.replies import pass_on
@@ -72,9 +71,7 @@ class Proxy:
         self.settings = settings
         self.http = Connections(settings.provider_timeout)
         self.histories = Histories(client, settings, recalls=recalls)
-        parsed_bodies = RecentBodies()
-        self._memory = MemoryRelease(parsed_bodies.drop_large, client.drop_large_histories)
-        self._calls = ModelCalls(self.http, self.histories, settings, parsed_bodies, self._memory)
+        self._calls = ModelCalls(self.http, self.histories, settings)
         self._compression = Compression(self.histories)
         self._trust = trust
         self._bodies = bodies
@@ -106,8 +103,8 @@ class Proxy:
 
         Raise InvalidRequest if the path is not allowed. Stop if the agent closes the connection.
         """
-        is_trusted = await self._trust(scope, Target.of(scope["path"]))
         request = Request.of(scope, self.settings)
+        is_trusted = await self._trust(scope, request.target)
         if not request.url:
             sentence = "A path has no `..`, `//` or `#`."
             raise InvalidRequest(sentence, code="invalid_path", status=400)
@@ -127,7 +124,7 @@ class Proxy:
             finally:
                 # A large request leaves a large history in memory: release it after a while.
                 if len(body) > LARGE_CHARACTERS:
-                    self._memory.start()
+                    self._calls.memory.start()
 
     async def _answer_own_endpoint(
         self, request: Request, raw: bytes, send: Send, *, is_trusted: bool

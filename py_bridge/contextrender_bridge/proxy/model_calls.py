@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+from collections.abc import Callable
+
 from contextrender_bridge.asgi import Send
 from contextrender_bridge.base.provider_reply import ProviderReply
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client.fitting import RenderedRequest
 from contextrender_bridge.dialects import DIALECTS
+from contextrender_bridge.process_memory import return_free_memory
 from contextrender_bridge.proxy.attempts import CallAttempts, WindowedRequest, Windows
 from contextrender_bridge.proxy.bodies import LARGE_CHARACTERS, Body, RecentBodies
 from contextrender_bridge.proxy.connections import Connections, Unavailable
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.conversations import ProxiedCall
 from contextrender_bridge.proxy.history_rendering import Histories
-from contextrender_bridge.proxy.memory_release import MemoryRelease
 from contextrender_bridge.proxy.replies import ReplyStart, UsageCapture, pass_on, relay
 from contextrender_bridge.proxy.routing import Request
 from contextrender_bridge.proxy.usage_reporting import own_header, report
+
+PAUSE_SECONDS = 30.0
+"""The seconds without a large request after which the proxy drops large histories from memory."""
 
 
 class ModelCalls:
@@ -27,19 +34,14 @@ class ModelCalls:
         http: Connections,
         histories: Histories,
         settings: Settings,
-        bodies: RecentBodies,
-        memory: MemoryRelease,
     ) -> None:
-        """Call providers through `http`, and the service through `histories`.
-
-        `bodies` parses request bodies. `memory` is released again after a large history is
-        recorded, which may be long after the call's end.
-        """
+        """Call providers through `http`, and the service through `histories`."""
         self._http = http
         self._histories = histories
         self._settings = settings
-        self._bodies = bodies
-        self._memory = memory
+        self._bodies = RecentBodies()
+        drop_functions = self._bodies.drop_large, histories.client.drop_large_histories
+        self.memory = MemoryRelease(*drop_functions)
         self._windows = Windows()
 
     async def answer(self, request: Request, raw: bytes, send: Send, *, is_trusted: bool) -> None:
@@ -70,7 +72,7 @@ class ModelCalls:
         if call.later_render is not None and len(raw) > LARGE_CHARACTERS:
             # The recording keeps the large history in memory, and may end long after the reply.
             # Start the timer that releases this memory once the recording has ended.
-            call.later_render.add_done_callback(lambda _: self._memory.start())
+            call.later_render.add_done_callback(lambda _: self.memory.start())
         # `capture` sends the reply to the agent, and keeps a copy to read the usage from.
         capture = UsageCapture(send)
         try:
@@ -138,3 +140,32 @@ class ModelCalls:
         if tokens := attempts.truncated_to:
             headers.append(own_header("truncated-to", tokens))
         await relay(start.response, send, headers, start.body() if attempts.may_change else None)
+
+
+class MemoryRelease:
+    """A timer that drops large histories and gives their memory back to the system.
+
+    Large histories are kept until the timer ends, because a next request of such a history is read
+    faster then. Small histories are not dropped.
+    """
+
+    def __init__(self, *drop_functions: Callable[[], None]) -> None:
+        """Call these functions to drop large histories."""
+        self._drop_functions = drop_functions
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Start or restart the timer, which releases the memory after `PAUSE_SECONDS`.
+
+        It is called at the end of each large request.
+        """
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._release)
+
+    def _release(self) -> None:
+        """Drop the large histories, and give free memory back to the system."""
+        for drop in self._drop_functions:
+            drop()
+        gc.collect()
+        return_free_memory()

@@ -19,8 +19,8 @@ from contextrender_bridge.base.errors import CommandError, NotFound, Unreachable
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import ContextRender
+from contextrender_bridge.client.connection import network_options
 from contextrender_bridge.client.credentials import resolve_credentials
-from contextrender_bridge.client.network import network_options
 from contextrender_bridge.engine.text.percentage import percent
 from contextrender_bridge.printing import print_json, printable
 
