@@ -90,7 +90,7 @@ def test_diagnosis_without_losses() -> None:
     diagnosis = diagnose(
         compacted_run(assistant("It is TOKEN_ALPHA."), summary="TOKEN_ALPHA matters.")
     )
-    assert diagnosis.sentence.startswith("Nothing was lost: after 1 compactions")
+    assert diagnosis.sentence.startswith("Nothing was lost: after 1 compaction ")
 
 
 def leave_claude(home: Path) -> Path:

@@ -38,11 +38,7 @@ def is_agent_file(name: str) -> bool:
 
 
 def agent_reader(path: Path) -> Reader | None:
-    """Return the function that reads the file, depending on the agent that wrote it.
-
-    A SQLite store is recognized by its tables, a JSON Lines file by its first lines. Return None if
-    no agent wrote the file.
-    """
+    """Return the reader of the agent that wrote a file, by its tables or first lines, or None."""
     try:
         with path.open("rb") as file:
             if file.read(len(SQLITE_HEADER)) == SQLITE_HEADER:
@@ -67,7 +63,7 @@ def read_rollout(path: Path, audit_input: AuditInput) -> None:
 
 
 def _reader_of(record: Mapping[str, Any]) -> Reader | None:
-    """Return the reader of the agent whose sessions have such records; None if none has them."""
+    """Return the reader of the agent whose sessions have such records, or None."""
     kind = record.get("type")
     if kind == "session_meta" or (kind == "response_item" and "payload" in record):
         return read_rollout

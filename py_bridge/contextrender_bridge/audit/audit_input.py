@@ -58,10 +58,7 @@ class AuditInput:
     """The `id()` of each run with a readable usage."""
 
     def files(self, folder: Path, *, is_session: Callable[[str], bool]) -> Iterator[Path]:
-        """Yield each file below a folder whose name is a session's, by `is_session`.
-
-        Links are followed, but no file is yielded twice. Record folders that cannot be read.
-        """
+        """Yield each file below a folder whose name is a session's. Links are followed once."""
         visited: set[str] = set()
 
         def is_new(path: Path) -> bool:
@@ -92,10 +89,7 @@ class AuditInput:
 
     @property
     def sentences(self) -> list[str]:
-        """Sentences for the user on what could not be read, or an empty list.
-
-        They are about unreadable files, ignored lines and calls without usage.
-        """
+        """Sentences on unreadable files, ignored lines and calls without usage, if any."""
         sentences = []
         if self.unreadable:
             names = self.unreadable[:MAX_NAMED_FILES]
@@ -114,11 +108,7 @@ class AuditInput:
         return sentences
 
     def rows(self, path: Path, query: str) -> Iterator[sqlite3.Row]:
-        """Yield the rows that a query selects in another program's SQLite store.
-
-        The store is opened read-only. A damaged store is read as far as possible, and recorded as
-        unreadable.
-        """
+        """Yield the rows that a query selects in another program's SQLite store, read-only."""
         try:
             with closing(open_store(path)) as store:
                 store.row_factory = sqlite3.Row
@@ -133,10 +123,7 @@ class AuditInput:
         return {str(row[0]) for row in self.rows(path, query)}
 
     def lines(self, path: Path) -> Iterator[Json]:
-        """Yield the JSON objects in the lines of a plain or compressed file, and count the file.
-
-        Record the file as unreadable if it cannot be read to its end.
-        """
+        """Yield the JSON objects in a file's lines. Record whether it can be read to its end."""
         self.counts["files"] += 1
         try:
             for line in lines_in(path):
@@ -147,10 +134,7 @@ class AuditInput:
             self.cannot_read(path, error if isinstance(error, OSError) else "damaged archive")
 
     def parsed(self, text: bytes | str) -> Iterator[Json]:
-        """Yield the JSON objects in a line, and count the line.
-
-        Each other value, or damaged text, counts as a damaged line. Invalid UTF-8 is replaced.
-        """
+        """Yield the JSON objects in a line, and count it. Other values count as damaged lines."""
         self.counts["lines"] += 1
         for value in json_values(text):
             if isinstance(value, dict):
@@ -191,10 +175,7 @@ class AuditInput:
             self.runs.append(run)
 
     def merge_copies(self) -> AuditInput:
-        """Assign each call's usage to one run, remove runs that are copies, and return this input.
-
-        Call this once, after all usage and all runs have been added.
-        """
+        """Assign each call's usage to one run and remove copied runs. Call this once, at last."""
         originals = _original_records(self._records)
         without_usage = [record for record in originals if record.usage is None]
         self.counts[CALLS_WITHOUT_USAGE] = len(without_usage)
@@ -215,7 +196,7 @@ class AuditInput:
 
 
 def _original_records(records: list[UsageRecord]) -> list[UsageRecord]:
-    """Return one record of each call: the record with the most tokens, or the first of several."""
+    """Return one record of each call: the first of those with the most tokens."""
     call_by_key = _calls_by_key(records)
     originals: dict[str, UsageRecord] = {}
     for record in records:
@@ -227,10 +208,9 @@ def _original_records(records: list[UsageRecord]) -> list[UsageRecord]:
 
 
 def _calls_by_key(records: list[UsageRecord]) -> dict[str, str]:
-    """Map each key to a name of its call, which is the same name for all keys of the call.
+    """Map each key to a name of its call.
 
-    Keys are of the same call if they are in one record, or if other records connect them. A record
-    without keys first gets a new key.
+    Keys are of the same call if they are in one record, or if other records connect them.
     """
     # Each call is a tree of keys (union-find), and its name is the key at the root.
     parents: dict[str, str] = {}
@@ -250,10 +230,7 @@ def _calls_by_key(records: list[UsageRecord]) -> dict[str, str]:
 
 
 def _assign_usage(record: UsageRecord, *, is_first_after_copy: bool) -> None:
-    """Add a record's usage to its run, with the call's time, and mark it if it follows a resume.
-
-    `is_first_after_copy` means that the call before it in the run is a copy from another run.
-    """
+    """Add a record's usage to its run, with the call's time, and mark it if it follows a resume."""
     if record.usage is None:
         return
     run, number = record.run, len(record.run.usage)
@@ -266,11 +243,7 @@ def _assign_usage(record: UsageRecord, *, is_first_after_copy: bool) -> None:
 
 
 def _without_copies(runs: list[RecordedRun]) -> list[RecordedRun]:
-    """Return the runs without those that are only copies.
-
-    A run is a copy if all its calls were assigned to other runs, so that it has no usage, and
-    another run with its id has more messages.
-    """
+    """Return the runs without those that have no usage and are shorter than a run with their id."""
     longest_runs: dict[tuple[str, str], RecordedRun] = {}
     for run in runs:
         longest = longest_runs.setdefault((run.source, run.id), run)

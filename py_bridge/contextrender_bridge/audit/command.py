@@ -65,12 +65,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read the runs, add up their costs, replay the newest ones and print the report.
-
-    With --runs, only write the runs to a file.
-    """
-    audit_input = _read_runs(args.files, args.agent)
+    """Read the runs, add up their costs, replay the newest ones and print the report."""
+    audit_input = read_input(args.files, args.agent)
     runs = audit_input.runs
+    if not runs:
+        agents = [args.agent] if args.agent else READERS
+        places = ", ".join(map(str, args.files or [homes()[agent][0] for agent in agents]))
+        raise CommandError(" ".join([f"there are no runs in {places}.", *audit_input.sentences]))
     if args.runs:
         # `run_of` returns None for a run with invalid messages, which cannot be replayed.
         lines = [json.dumps(run.to_json()) for run in map(run_of, runs) if run]
@@ -88,35 +89,19 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _read_runs(files: Sequence[Path], agent: str | None) -> AuditInput:
-    """Read the runs in `files`. Without files, read all sessions of `agent` on this machine.
-
-    Without files and agent, read the sessions of all agents. Raise CommandError if no run is found;
-    its message names the places, and the files that could not be read.
-    """
+def read_input(files: Sequence[Path], agent: str | None = None) -> AuditInput:
+    """Read the sessions in `files`; without files, those of an agent, or all, on this machine."""
     audit_input = AuditInput()
-    agent_folders = {name: folders for name, folders in homes().items() if agent in (None, name)}
-    if files:
-        for path in files:
-            read_files(path, audit_input)
-    else:
-        for name, folders in agent_folders.items():
-            for home in folders:
-                READERS[name](home, audit_input)
-    audit_input.merge_copies()
-    if not audit_input.runs:
-        default_folders = [folders[0] for folders in agent_folders.values()]
-        places = ", ".join(map(str, files or default_folders))
-        raise CommandError(" ".join([f"there are no runs in {places}.", *audit_input.sentences]))
-    return audit_input
+    for path in files:
+        read_files(path, audit_input)
+    for name, folders in () if files else homes().items():
+        for folder in folders if agent in (None, name) else ():
+            READERS[name](folder, audit_input)
+    return audit_input.merge_copies()
 
 
 def homes() -> dict[str, list[Path]]:
-    """Map the name of each agent to the folders where it keeps its sessions.
-
-    An agent's environment variable, such as `CODEX_HOME`, replaces its usual folders. The folders
-    need not exist.
-    """
+    """Map each agent to the folders where it keeps its sessions, which need not exist."""
     home = Path.home()
     variables = process_environment()
 
@@ -127,13 +112,12 @@ def homes() -> dict[str, list[Path]]:
 
     config = Path(variables.get("XDG_CONFIG_HOME") or home / ".config")
     data = Path(variables.get("XDG_DATA_HOME") or home / ".local" / "share")
-    openclaws_earlier_names = (".clawdbot", ".moltbot")
-    earlier = [home / name for name in openclaws_earlier_names]
+    openclaws_earlier_folders = (home / ".clawdbot", home / ".moltbot")
     return {
         "claude": folders("CLAUDE_CONFIG_DIR", home / ".claude", config / "claude"),
         "codex": folders("CODEX_HOME", home / ".codex"),
         "hermes": folders("HERMES_HOME", home / ".hermes"),
-        "openclaw": folders("OPENCLAW_STATE_DIR", home / ".openclaw", *earlier),
+        "openclaw": folders("OPENCLAW_STATE_DIR", home / ".openclaw", *openclaws_earlier_folders),
         "opencode": [data / "opencode"],
         "pi": folders("PI_CODING_AGENT_DIR", home / ".pi" / "agent"),
     }

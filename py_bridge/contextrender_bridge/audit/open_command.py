@@ -13,13 +13,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from contextrender_bridge.audit.audit_input import AuditInput
-from contextrender_bridge.audit.command import READERS, homes
-from contextrender_bridge.audit.files import read_files
+from contextrender_bridge.audit.command import read_input
 from contextrender_bridge.audit.replay import run_of
 from contextrender_bridge.audit.run_reader import RecordedRun
 from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.evaluation.diagnosis import Diagnosis, diagnose
+from contextrender_bridge.evaluation.diagnosis import diagnose
 from contextrender_bridge.evaluation.tables import console
 from contextrender_bridge.printing import add_count, add_json, print_json, printable
 
@@ -37,12 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read the sessions and print a diagnosis of each, the newest first, at most `--limit`.
-
-    Without files, read the sessions of all agents on this machine. Raise CommandError if there are
-    no sessions.
-    """
-    audit_input = _read_input(args.files)
+    """Read the sessions and print a diagnosis of each, the newest first, at most `--limit`."""
+    audit_input = read_input(args.files)
     sessions = sessions_of(audit_input.runs)[: max(args.limit, 1)]
     if not sessions:
         places = ", ".join(map(str, args.files)) or "the folders where agents keep theirs"
@@ -62,23 +56,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _read_input(files: Sequence[Path]) -> AuditInput:
-    """Read the sessions in the files. If there are none, read all agents' on this machine."""
-    audit_input = AuditInput()
-    for path in files:
-        read_files(path, audit_input)
-    if not files:
-        for name, folders in homes().items():
-            for home in folders:
-                READERS[name](home, audit_input)
-    return audit_input.merge_copies()
-
-
 def sessions_of(runs: Sequence[RecordedRun]) -> list[list[RecordedRun]]:
-    """Return a list of runs for each session, the newest session first.
-
-    The session of an agent's run is its `task`.
-    """
+    """Return a list of runs for each session (`task`), the newest session first."""
     runs_by_session: dict[tuple[str, str], list[RecordedRun]] = {}
     for run in runs:
         runs_by_session.setdefault((run.source, run.task), []).append(run)
@@ -96,14 +75,12 @@ class OpenedSession:
 
     def __init__(self, runs: Sequence[RecordedRun]) -> None:
         """Diagnose the session that these runs are. Runs with invalid messages are left out."""
-        self._runs = runs
-        self.diagnosis: Diagnosis = diagnose(
-            [replay_run for run in runs if (replay_run := run_of(run))]
-        )
+        self.runs = runs
+        self.diagnosis = diagnose([run for run in map(run_of, runs) if run])
 
     def to_json(self) -> dict[str, Any]:
         """Return the session as plain values."""
-        first = self._runs[0]
+        first = self.runs[0]
         return {
             "session": first.task,
             "source": first.source,
@@ -116,31 +93,27 @@ class OpenedSession:
     @property
     def model(self) -> str:
         """The first model that a run names; empty if none does."""
-        return next((run.model for run in self._runs if run.model), "")
+        return next((run.model for run in self.runs if run.model), "")
 
     @property
     def hidden_summaries(self) -> int:
         """The number of compactions whose summary the file does not have as text."""
-        return sum(run.hides_summary for run in self._runs)
+        return sum(run.hides_summary for run in self.runs)
 
     @property
     def about(self) -> str:
         """The first 60 characters of the first user message that does not begin with `<`."""
         texts = (
             str(message.get("content") or "")
-            for run in self._runs
+            for run in self.runs
             for message in run.messages
             if message["role"] == "user"
         )
         return printable(next((text for text in texts if not text.startswith("<")), ""), 60)
 
     def lines(self, *, is_alone: bool) -> list[str]:
-        """Return the lines to print: the session, then its diagnosis.
-
-        `is_alone` means that no other session is printed. Then a line for each loss follows, up to
-        `MAX_LOSSES`.
-        """
-        first, second = self._runs[0], _newest_time(self._runs)
+        """Return the lines to print; all losses, up to `MAX_LOSSES`, if the session `is_alone`."""
+        first, second = self.runs[0], _newest_time(self.runs)
         date = datetime.fromtimestamp(second).strftime("%Y-%m-%d %H:%M") if second else ""
         head = [first.source, printable(first.task, 40), date, self.about]
         diagnosis = self.diagnosis.sentence
@@ -148,13 +121,8 @@ class OpenedSession:
             diagnosis += (
                 " The file has a summary only in encrypted form, so its contents are unknown."
             )
-        lines = [" · ".join(filter(None, head)), f"  {diagnosis}"]
+        lines = [printable(" · ".join(filter(None, head))), f"  {printable(diagnosis)}"]
         if is_alone and len(self.diagnosis.losses) > 1:
-            lines += [f"  - {loss.sentence}" for loss in self.diagnosis.losses[:MAX_LOSSES]]
-        return [printable_line(line) for line in lines]
-
-
-def printable_line(line: str) -> str:
-    """Return a line without control characters, but with its indentation."""
-    indent = len(line) - len(line.lstrip())
-    return " " * indent + printable(line)
+            losses = self.diagnosis.losses[:MAX_LOSSES]
+            lines += [f"  {printable(f'- {loss.sentence}')}" for loss in losses]
+        return lines

@@ -7,13 +7,12 @@ import tempfile
 from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import contextrender_bridge
 from contextrender_bridge.audit.audit_input import AuditInput
-from contextrender_bridge.audit.command import READERS, homes
+from contextrender_bridge.audit.command import homes, read_input
 from contextrender_bridge.audit.files import read_files
 from contextrender_bridge.audit.open_command import OpenedSession, sessions_of
 from contextrender_bridge.audit.replay import run_of
@@ -41,24 +40,8 @@ SUMMARY_SEARCH_CHARS: Final = 2_000
 """The number of characters of a message in which a summary's words are searched."""
 
 
-@dataclass(frozen=True, slots=True)
-class UploadedSession:
-    """A session in an uploaded file. `import_session` can import its `data`."""
-
-    name: str
-    source: str
-    model: str
-    about: str
-    hidden_summaries: int
-    diagnosis: Diagnosis
-    data: Json
-
-
-def read_uploaded(name: str, content: str) -> tuple[list[UploadedSession], list[str]]:
-    """Return the sessions in a base64-encoded file, and sentences that name unreadable parts.
-
-    Raise InvalidRequest if `content` is not base64 or the file has no session.
-    """
+def read_uploaded(name: str, content: str) -> tuple[list[OpenedSession], list[str]]:
+    """Return the sessions in a base64-encoded file, and sentences that name unreadable parts."""
     try:
         raw = b64decode(content, validate=True)
     except (NotBase64, ValueError):
@@ -83,37 +66,27 @@ def local_agents() -> list[str]:
     return [name for name, folders in homes().items() if any(map(Path.is_dir, folders))]
 
 
-def read_local(agent: str) -> tuple[list[UploadedSession], list[str]]:
-    """Return the newest sessions of an agent on this machine, and sentences on unreadable parts.
-
-    For `DEMO`, return the shipped run. Raise InvalidRequest if there is no session.
-    """
-    audit_input = AuditInput()
-    if agent == DEMO:
-        read_files(SHIPPED_RUN, audit_input)
-    else:
-        for folder in homes()[agent]:
-            READERS[agent](folder, audit_input)
-    audit_input.merge_copies()
+def read_local(agent: str) -> tuple[list[OpenedSession], list[str]]:
+    """Return an agent's newest local sessions, or for `DEMO` the shipped run, likewise."""
+    audit_input = read_input([SHIPPED_RUN]) if agent == DEMO else read_input((), agent)
     sentences = audit_input.sentences
     return _sessions_in(audit_input, f"of {agent}", sentences, MAX_LOCAL_SESSIONS), sentences
 
 
 def _sessions_in(
     audit_input: AuditInput, place: str, sentences: Sequence[str], limit: int
-) -> list[UploadedSession]:
-    """Return the newest sessions of an input, at most `limit` of them.
+) -> list[OpenedSession]:
+    """Return the newest sessions, at most `limit` and up to `MAX_CHARACTERS`.
 
-    No further session is returned once they have more than `MAX_CHARACTERS`. Raise InvalidRequest
-    if there is none, with a message that has `place` and `sentences`.
+    Raise InvalidRequest if there is none, with a message that has `place` and `sentences`.
     """
-    sessions: list[UploadedSession] = []
+    sessions: list[OpenedSession] = []
     characters = 0
     for runs in sessions_of(audit_input.runs):
         if len(sessions) == limit or characters > MAX_CHARACTERS:
             break
         if any(run.messages and run_of(run) for run in runs):  # it has a valid history
-            sessions.append(_uploaded(runs))
+            sessions.append(OpenedSession(runs))
             texts = (str(message.get("content")) for run in runs for message in run.messages)
             characters += sum(map(len, texts))
     if not sessions:
@@ -121,40 +94,16 @@ def _sessions_in(
     return sessions
 
 
-def _uploaded(runs: Sequence[RecordedRun]) -> UploadedSession:
-    """Return the session that these runs are, with its diagnosis and the data to import."""
-    opened = OpenedSession(runs)
-    return UploadedSession(
-        runs[0].task,
-        runs[0].source,
-        opened.model,
-        opened.about,
-        opened.hidden_summaries,
-        opened.diagnosis,
-        export_of(runs),
-    )
-
-
 def export_of(runs: Sequence[RecordedRun]) -> Json:
-    """Return a session in the format that `import_session` reads. Each run is a branch of its own.
-
-    Runs without valid messages are left out.
-    """
+    """Return a session in the format that `import_session` reads. Each valid run is a branch."""
     branches: list[Json] = []
     for recorded_run in runs:
         if recorded_run.messages and (run := run_of(recorded_run)):
             times = run.times or [0.0] * len(run.messages)
             # The branch has no parent, so it is a history of its own.
-            branches.append(
-                {
-                    "number": len(branches),
-                    "parent": -1,
-                    "fork_position": 0,
-                    "messages": run.messages,
-                    "timestamps": times,
-                    "calls": [],
-                }
-            )
+            place = {"number": len(branches), "parent": -1, "fork_position": 0}
+            content = {"messages": run.messages, "timestamps": times, "calls": []}
+            branches.append({**place, **content})
     return {
         "format": EXPORT_FORMAT,
         "session": runs[0].task[:MAX_NAME_CHARS] or "session",
@@ -168,10 +117,9 @@ def export_of(runs: Sequence[RecordedRun]) -> Json:
 def diagnose_branches(branches: Sequence[tuple[int, int, list[Json]]], model: str) -> Diagnosis:
     """Return the diagnosis of a stored session, whose calls named `model`.
 
-    A branch is given as the number of its parent (-1 for none), the position in the parent at which
-    it forks, and its own messages. If a branch without a parent begins with a summary, it continues
-    the previous branch after a compaction. Other branches without a parent, such as a subagent's,
-    are separate histories.
+    A branch is its parent's number (-1 for none), the position in the parent at which it forks, and
+    its own messages. If a branch without a parent begins with a summary, it continues the previous
+    branch. Others without a parent, such as a subagent's, are separate histories.
     """
     runs: list[Run] = []
     for number, (parent, fork_position, own_messages) in enumerate(branches):
@@ -185,10 +133,6 @@ def diagnose_branches(branches: Sequence[tuple[int, int, list[Json]]], model: st
 
 
 def _begins_with_summary(messages: Sequence[Json]) -> bool:
-    """Return whether the messages seem to begin with a compaction's summary.
-
-    One of the first three messages has words such as "continued from a previous". Answers do not
-    count.
-    """
+    """Return whether one of the first three messages has a compaction summary's words."""
     texts = [str(m.get("content") or "") for m in messages[:3] if m["role"] != "assistant"]
     return any(_SUMMARY_WORDS.search(text[:SUMMARY_SEARCH_CHARS]) for text in texts)

@@ -61,10 +61,7 @@ MIN_FREE_GB = 1.0
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The result of one check. No check changes anything or calls a model.
-
-    `state` is `ok`, `note` (ContextRender works anyway) or `bad`. `advice` says what to do.
-    """
+    """The result of one check: `ok`, `note` (ContextRender works anyway) or `bad`, with advice."""
 
     check: str
     message: str
@@ -78,10 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the results of all checks. Return 1 if one of them is `bad`, otherwise 0.
-
-    An invalid setting does not prevent the checks: its default is used instead.
-    """
+    """Print the results of all checks. Return 1 if one of them is `bad`, otherwise 0."""
     with defaults_for_invalid():
         findings = [
             *check_python(),
@@ -124,7 +118,6 @@ def check_versions() -> Iterator[CheckResult]:
 
 
 def _version(name: str) -> str:
-    """Return the version of a package; empty if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -163,7 +156,6 @@ def check_data_folder() -> Iterator[CheckResult]:
 
 
 def _check_space(folder: Path) -> CheckResult:
-    """Return a result with the used and the free space of the data folder."""
     free_gb = shutil.disk_usage(folder).free / 2**30
     used_mb = sum(file.stat().st_size for file in folder.glob("*") if file.is_file()) / 2**20
     message = f"{folder}: {used_mb:.0f} MB used, {free_gb:.1f} GB free"
@@ -173,10 +165,7 @@ def _check_space(folder: Path) -> CheckResult:
 
 
 def check_models() -> Iterator[CheckResult]:
-    """Check the tokenizer, the embedder, the model and the keys of providers.
-
-    The tokenizer and a local embedder must load. A model or a remote embedder needs LiteLLM.
-    """
+    """Check the tokenizer, the embedder, the model and the keys of providers."""
     if importlib.util.find_spec("jaclang") is None:  # the server is not installed
         return
     settings = current_settings()
@@ -214,10 +203,7 @@ def check_network() -> Iterator[CheckResult]:
 
 
 def check_service() -> Iterator[CheckResult]:
-    """Check whether the service answers and accepts the stored token.
-
-    It is no problem if the service has never run or does not run now.
-    """
+    """Check whether the service, if it runs, answers and accepts the stored token."""
     start = "`contextrender serve`; `contextrender wrap` starts one itself"
     try:
         credentials = load_credentials()
@@ -236,10 +222,7 @@ def check_service() -> Iterator[CheckResult]:
 
 
 def check_agents() -> Iterator[CheckResult]:
-    """Check which of wrap's agents are installed, and whether wrap can redirect them.
-
-    A result names the providers that the agent uses.
-    """
+    """Check which of wrap's agents are installed, and whether wrap can redirect them."""
     for name, agent in AGENTS.items():
         program = shutil.which(name)
         if program is None:
@@ -268,10 +251,7 @@ def check_plugins() -> Iterator[CheckResult]:
 
 
 def _check_plugin(name: str, host: Host, *, has_plugin: bool) -> CheckResult:
-    """Return a result on the plugin of one agent, which is called its host.
-
-    The result is bad if the agent is too old for its plugin, or has its hooks switched off.
-    """
+    """Return a result, which is bad if the agent is too old or has its hooks switched off."""
     check = f"{name} plugin"
     requirement = f"needs {host.title} {dotted(host.least_version)} or newer"
     version = host.version()
@@ -287,10 +267,7 @@ def _check_plugin(name: str, host: Host, *, has_plugin: bool) -> CheckResult:
 
 
 def _check_loading(check: str, load: Callable[[], str]) -> CheckResult:
-    """Call `load`, which loads something and returns a message. Return a result with the message.
-
-    If it raises an error, the result is bad.
-    """
+    """Return a result with the message that `load` returns; a bad one if it fails."""
     try:
         return CheckResult(check, load())
     except Exception as failure:
@@ -299,10 +276,7 @@ def _check_loading(check: str, load: Callable[[], str]) -> CheckResult:
 
 
 def _describe_tokenizer() -> str:
-    """Load the tokenizer and count a phrase with it, to check that this works.
-
-    Return the encoding's name and the count as text.
-    """
+    """Load the tokenizer and count a phrase with it, to check that this works."""
     from contextrender_bridge.engine.text.tokens import counter_for
 
     return f"o200k_base ({counter_for(None).text('one two three')} tokens in three words)"
@@ -319,6 +293,5 @@ def _describe_embedder() -> str:
 
 
 def _line(finding: CheckResult) -> str:
-    """Return a check's result as text, with its advice, if any, in a second line."""
     message = f"{STATE_LABELS[finding.state]}  {finding.check:<12} {finding.message}"
     return f"{message}\n{'':<19}-> {finding.advice}" if finding.advice else message

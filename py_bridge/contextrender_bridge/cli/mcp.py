@@ -20,11 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until the client disconnects, or until the process is interrupted.
-
-    Serve over stdio, or with `--http` over HTTP. Raise CommandError if the extra `mcp` is not
-    installed.
-    """
+    """Serve over stdio until the client disconnects, or with `--http` over HTTP."""
     try:
         from contextrender_bridge.mcp_server import build_mcp
     except ImportError:

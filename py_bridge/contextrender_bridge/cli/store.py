@@ -56,10 +56,7 @@ class Restore:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Restore the whole backup, and print its size. If that fails, restore nothing.
-
-        Raise CommandError if the database of the settings is not empty.
-        """
+        """Restore the whole backup, and print its size. If that fails, restore nothing."""
         from contextrender_bridge.store.backup import is_empty, restore
         from contextrender_bridge.store.opening import open_named
 
@@ -90,10 +87,7 @@ class Collect:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Delete the sessions beyond the limits, and print a line for each and their total size.
-
-        With `--dry-run`, only print them. A server may run meanwhile.
-        """
+        """Delete the sessions beyond the limits, or with `--dry-run` only print them. Return 0."""
         from contextrender_bridge.server.accounts.users import Accounts
         from contextrender_bridge.server.limits.retention import Retention
         from contextrender_bridge.server.runtime import Runtime
@@ -136,10 +130,7 @@ class Check:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Check the store and print the findings, after repairing them with `--repair`.
-
-        Return 1 if a finding was not repaired, otherwise 0.
-        """
+        """Check the store, repair with `--repair`, print findings. Return 1 if any remain."""
         findings = _check_store(args.data or data_dir(), repairs=args.repair)
         if args.json:
             print_json({"ok": not findings, "findings": findings})
@@ -151,11 +142,7 @@ class Check:
 
 
 def _check_store(data: Path, *, repairs: bool) -> list[dict[str, Any]]:
-    """Check all rows of the store, and return the findings as plain values.
-
-    With `repairs`, also repair them, unless the database's file is damaged. `repaired` of a finding
-    is true if this succeeded.
-    """
+    """Check all rows of the store, and return the findings, `repaired` if that was requested."""
     from contextrender_bridge.runtime.archetypes import read_problem
     from contextrender_bridge.server.runtime import load_app
     from contextrender_bridge.sessions.check import check_store
@@ -182,10 +169,7 @@ def _check_store(data: Path, *, repairs: bool) -> list[dict[str, Any]]:
 
 
 def _print_findings(findings: Sequence[Mapping[str, Any]]) -> None:
-    """Print a line for each finding, and then how many there are of each kind.
-
-    Findings that belong to no session come last.
-    """
+    """Print a line for each finding, those of no session last, and how many of each kind."""
     for finding in sorted(findings, key=lambda f: (not f["session"], f["user"], f["session"])):
         place = f"session {finding['session']!r}" if finding["session"] else "in no session"
         note = " (repaired)" if finding["repaired"] else ""

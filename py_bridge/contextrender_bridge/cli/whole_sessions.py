@@ -24,10 +24,7 @@ class Export:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Write the export to the file. If no file is named, write it to standard output.
-
-        Raise CommandError if the file already exists or cannot be written.
-        """
+        """Write the export to a new file. If no file is named, write it to standard output."""
         if args.file is not None and Path(args.file).exists():
             raise CommandError(f"{args.file} already exists; remove it, or name another file.")
         with ServiceClient() as service:
@@ -57,11 +54,7 @@ class Import:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Import the files in order, and print a line for each.
-
-        At the first file that cannot be read or imported, raise an error. The files before it stay
-        imported.
-        """
+        """Import the files in order, and print a line for each, up to the first that fails."""
         if args.name and len(args.files) > 1:
             raise CommandError("--as names one session, so it takes only one FILE.")
         with ServiceClient() as service:
@@ -88,10 +81,7 @@ class Delete:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Delete the sessions after a confirmation, at the terminal or by `--yes`.
-
-        Return 1 if the user does not confirm, otherwise 0.
-        """
+        """Delete the sessions after a confirmation. Return 1 if the user does not confirm."""
         names = ", ".join(args.sessions)
         if not args.yes:
             if not sys.stdin.isatty():
@@ -107,10 +97,7 @@ class Delete:
 
 
 def _read_export(file: str) -> Json:
-    """Return the JSON in a file, or in standard input if `file` is `-`.
-
-    Raise CommandError if it cannot be read or is not a JSON object.
-    """
+    """Return the JSON object in a file, or in standard input if `file` is `-`."""
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
         data = json.loads(text)

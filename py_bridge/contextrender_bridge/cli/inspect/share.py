@@ -29,10 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Create a link and print it. With --list or --revoke, print the valid links instead.
-
-    --revoke first revokes one link, or all.
-    """
+    """Create a link and print it. With --list or --revoke, print the valid links instead."""
     with ServiceClient() as service:
         if args.list:
             return print_links(service, args, service.ask("list_links", session=args.session))

@@ -71,10 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show_session(service: ServiceClient, args: argparse.Namespace) -> int:
-    """Print the timeline of the newest turns, as many as fit into the terminal.
-
-    With --json, print all turns.
-    """
+    """Print the timeline of the newest turns that fit, or with --json of all turns."""
     fields = {"session": args.session, "branch": args.branch}
     if args.json:
         return print_json(service.pages("timeline", ("turns",), **fields))
@@ -86,11 +83,7 @@ def _show_session(service: ServiceClient, args: argparse.Namespace) -> int:
 
 
 def _show_call(service: ServiceClient, args: argparse.Namespace) -> int:
-    """Print one call: its prompt, what the provider reported, and its answer.
-
-    The table has the last `DEFAULT_MESSAGES` messages if no number is given. JSON has all messages
-    unless a number is given.
-    """
+    """Print one call: its prompt, what the provider reported, and its answer."""
     place = {"session": args.session, "branch": args.branch}
     window_fields: Json = {}
     if args.messages is not None or not args.json:
@@ -107,11 +100,7 @@ def _show_call(service: ServiceClient, args: argparse.Namespace) -> int:
 
 
 def _answer(service: ServiceClient, position: int, place: Json) -> Json | None:
-    """Return the message at a position, where a call's answer is; None if not recorded yet.
-
-    The position is the number of messages in the call's history. `place` has the session and the
-    branch.
-    """
+    """Return the message after a call's history, which is its answer; None if not recorded yet."""
     try:
         return service.ask("read_message", characters=ANSWER_CHARS, position=position, **place)
     except NotFound:
@@ -119,11 +108,7 @@ def _answer(service: ServiceClient, position: int, place: Json) -> Json | None:
 
 
 def draw(view: Json, session: str, totals: Json) -> RenderableType:
-    """Return the timeline: a headline, a legend of the marks, and a line for each listed result.
-
-    A line has a mark for each of the newest turns, as many as fit. `view` is the reply of
-    `timeline`.
-    """
+    """Return the timeline: a headline, a legend of the marks, and a line for each listed result."""
     name_width, turn_columns = _column_widths(view["results"]["tools"])
     turns = view["turns"][-turn_columns:]
     # A call without an answer is not a turn yet, and the totals do not count it.
@@ -149,10 +134,7 @@ def draw(view: Json, session: str, totals: Json) -> RenderableType:
 
 
 def _column_widths(tools: list[str]) -> tuple[int, int]:
-    """Return the width of the tools' names, and the number of turns that fit beside them.
-
-    Long names are cut to show `MIN_TURN_COLUMNS` turns, but not below `MIN_NAME_WIDTH`.
-    """
+    """Return the width of the tools' names, and the number of turns that fit beside them."""
     longest_name = max((len(printable(tool)) for tool in tools), default=0)
     width = Console().width - LABEL_WIDTH
     name_width = max(MIN_NAME_WIDTH, min(longest_name, width - MIN_TURN_COLUMNS))
@@ -160,21 +142,16 @@ def _column_widths(tools: list[str]) -> tuple[int, int]:
 
 
 def _budget(view: Json) -> str:
-    """Return the session's budget as a phrase that "tokens" follows, such as `12.0K`.
-
-    An automatic budget is written as that of the newest call, such as `now 12.0K`, or as `its own`
-    if there is no call.
-    """
+    """Return the budget as a phrase such as `12.0K`; an automatic one's newest, as `now 12.0K`."""
     if isinstance(view["budget"], int):
         return short_count(view["budget"])
     return f"now {short_count(view['turns'][-1]['budget'])}" if view["turns"] else "its own"
 
 
 def _listed_results(results: Json, turns: list[Json]) -> tuple[list[int], int]:
-    """Return the numbers of the results to list, and how many other results are left out.
+    """Return the numbers of the results to list, and how many others are left out.
 
-    If there are more than `MAX_LINES` results, list only the results that one of the turns showed,
-    used or missed. Results that came after the last turn are neither listed nor counted.
+    Of more than `MAX_LINES` results, list only those that one of the turns showed, used or missed.
     """
     results_of_turns = range(min(turns[-1]["results"], len(results["positions"])))
     if len(results_of_turns) <= MAX_LINES:
@@ -194,10 +171,7 @@ def _ranges(flat_ranges: list[int]) -> Iterator[tuple[int, int]]:
 
 
 def _line(results: Json, turns: list[Json], number: int, name_width: int) -> Text:
-    """Return the line of result `number`: its position, tool and tokens, and a mark per turn.
-
-    Turns before the result have no mark. The tool's name is cut to `name_width`.
-    """
+    """Return the line of result `number`: its position, tool and tokens, and a mark per turn."""
     name = results["tools"][results["names"][number]]
     line = Text.assemble(
         (f"#{results['positions'][number]:<5}", "dim"),
@@ -214,10 +188,7 @@ def _line(results: Json, turns: list[Json], number: int, name_width: int) -> Tex
 
 
 def _mark(turn: Json, number: int) -> str:
-    """Return the mark of a result at a turn: how it was used or, if it was not, how it was shown.
-
-    A use has priority, because the timeline is to show which results were needed.
-    """
+    """Return how a result was used at a turn or, if it was not, how it was shown."""
     is_complete = _is_in_ranges(turn["complete"], number)
     is_excerpt = _is_in_ranges(turn["substitutes"], number)
     if number in turn["misses"]:
@@ -231,7 +202,7 @@ def _mark(turn: Json, number: int) -> str:
 
 
 def _is_in_ranges(flat_ranges: list[int], number: int) -> bool:
-    """Return whether a number is in one of the ranges. [3, 2, 9, 1] has the numbers 3, 4 and 9."""
+    """Return whether a number is in one of the ranges. [3, 2, 9, 1] has 3, 4 and 9."""
     # Only the last range that begins at or before the number can contain it.
     index = bisect_right(flat_ranges[::2], number) - 1
     return index >= 0 and number < flat_ranges[2 * index] + flat_ranges[2 * index + 1]
