@@ -5,10 +5,11 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import bcrypt
 import httpx
 import hypothesis
 import pytest
@@ -36,9 +37,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Server"]:
     """Start a service in its own process, which tests without special needs share."""
-    from tests.server.servers import running_server
+    from tests.server.servers import forked_server
 
-    with running_server(tmp_path_factory.mktemp("service") / "data") as server:
+    with forked_server(tmp_path_factory.mktemp("service") / "data") as server:
         yield server
 
 
@@ -86,6 +87,8 @@ if "TMPDIR" not in os.environ and MEMORY.is_dir():
 # The services of parallel test processes would choose the same processor.
 os.environ["CONTEXTRENDER_PIN_CPU"] = "off"
 settings._read_once = settings.read_settings  # type: ignore[assignment]
+# A hash of a password takes as long as many tests.
+bcrypt.gensalt = partial(bcrypt.gensalt, 4)
 # Each client would read the machine's certificates again, which takes longer than many tests.
 httpx._transports.default.create_ssl_context = lru_cache(httpx.create_ssl_context)  # type: ignore[attr-defined]
 

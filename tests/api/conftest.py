@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import bcrypt
 import httpx
 import pytest
 from contextrender_bridge.server import build_app
@@ -56,17 +55,16 @@ class User:
 def service(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
-    """Start the service on a loopback port, with cheap password hashes (no test here logs in).
+    """Start the service on a loopback port.
 
     The store is SQLite, or with `TEST_STORE=postgres` a PostgreSQL started for the tests.
     """
-    salt, data = bcrypt.gensalt, tmp_path_factory.mktemp("api") / "data"
+    data = tmp_path_factory.mktemp("api") / "data"
     logging.getLogger("httpx").setLevel(logging.WARNING)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     with pytest.MonkeyPatch.context() as patch:
         if os.environ.get("TEST_STORE") == "postgres":
             patch.setenv("CONTEXTRENDER_DATABASE", request.getfixturevalue("postgres"))
-        patch.setattr(bcrypt, "gensalt", lambda *_: salt(4))
         for name in SETTINGS:
             patch.delenv(f"CONTEXTRENDER_{name}", raising=False)
             patch.delenv(f"CTXGRAPH_{name}", raising=False)

@@ -13,7 +13,7 @@ from contextrender_bridge.store.sqlite import SqliteStore
 
 from tests.proxy.agents import TASK, ChatAgent, MessagesAgent, finding
 from tests.proxy.conftest import Setup
-from tests.server.servers import Server, running_server
+from tests.server.servers import Server, forked_server
 from tests.support.scripted_model import Model, chat, json_reply, serving
 
 KEY = "sk-canary7731canary7731canary"
@@ -26,7 +26,7 @@ def mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, 
     with serving(model, lifespan="off") as url:
         known |= {"UPSTREAM": url, "ANTHROPIC_UPSTREAM": url}
         environment = {f"CONTEXTRENDER_{name}": value for name, value in known.items()}
-        with running_server(data, **environment) as server:
+        with forked_server(data, **environment) as server:
             yield server, model
 
 

@@ -10,10 +10,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from contextrender_bridge.base import settings
 from contextrender_bridge.cli import main
+from contextrender_bridge.store import sqlite
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tests.server.loaded_app", __name__])
+
+LOCK_TIMEOUT = "CONTEXTRENDER_DATABASE_LOCK_TIMEOUT"
 
 
 class ForkedProcess:
@@ -54,4 +58,7 @@ def _run(words: list[str], variables: dict[str, str], cwd: str, output: str) -> 
         file = os.open(Path(output, name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(file, number)
         os.close(file)
+    if LOCK_TIMEOUT in variables:  # which SQLite's store does not read
+        sqlite.LOCK_TIMEOUT_SECONDS = float(variables[LOCK_TIMEOUT])
+    settings.forget_settings()
     sys.exit(main(words))

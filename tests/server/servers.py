@@ -17,8 +17,8 @@ from contextrender_bridge.server import build_app
 from contextrender_bridge.server.process.loading import load_models
 
 from tests.api.client import Api
-from tests.server.forked import ForkedProcess
-from tests.support.command import PROCESS, contextrender
+from tests.server.forked import LOCK_TIMEOUT, ForkedProcess
+from tests.support.command import contextrender
 from tests.support.waiting import until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -118,7 +118,7 @@ def serve_command(data: Path, *options: str) -> list[str]:
 
 
 def running_server(data: Path, *options: str, **environment: Any) -> AbstractContextManager[Server]:
-    """Run `contextrender serve` for a data folder until the block ends."""
+    """Run the program `contextrender serve` for a data folder until the block ends."""
     return running(serve_command(data, *options), data, **environment)
 
 
@@ -139,10 +139,14 @@ def running(
 
 
 @contextmanager
-def forked_server(data: Path) -> Iterator[Server]:
-    """Fork another server process for a data folder and its database, in a tenth of the time."""
-    words = ["serve", "--port", "0", "--data", str(data)]
-    variables = _variables({key: one for key, one in os.environ.items() if key == DATABASE})
+def forked_server(data: Path, *options: str, **environment: Any) -> Iterator[Server]:
+    """Run `contextrender serve` in a forked process until the block ends, in a tenth of the time.
+
+    The store is SQLite unless `environment` names a database.
+    """
+    words = ["serve", "--port", "0", "--data", str(data), *options]
+    variables = _variables(environment)
+    data.parent.mkdir(parents=True, exist_ok=True)
     for name in ("out", "err"):  # those of the server before
         (data.parent / name).unlink(missing_ok=True)
         (data.parent / name).touch()
@@ -174,20 +178,14 @@ def _ready(server: Server) -> Iterator[Server]:
             process.wait()
 
 
-IMPATIENT = "from contextrender_bridge.store import sqlite; sqlite.LOCK_TIMEOUT_SECONDS = 0.1; "
-
-
 def another_server(
     data: Path, environment: Mapping[str, str] = {}, *, patient: bool = True
 ) -> AbstractContextManager[Server]:
-    """Run another server process for a data folder and its database.
+    """Fork another server process for a data folder and its database.
 
     If `patient` is false, it waits 0.1 s for the store's lock.
     """
-    *python, code = PROCESS
-    variables: dict[str, Any] = {key: one for key, one in os.environ.items() if key == DATABASE}
-    variables |= environment
+    variables = {key: one for key, one in os.environ.items() if key == DATABASE}
     if not patient:
-        code = IMPATIENT + code
-        variables["CONTEXTRENDER_DATABASE_LOCK_TIMEOUT"] = "0.1"
-    return running([*python, code, "serve", "--port", "0", "--data", str(data)], data, **variables)
+        variables[LOCK_TIMEOUT] = "0.1"
+    return forked_server(data, **variables | dict(environment))

@@ -7,9 +7,9 @@ import os
 import random
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from uuid import UUID
 
@@ -19,7 +19,7 @@ from tests.api.graph import Graph, reading
 from tests.api.test_concurrency import branch_histories
 from tests.api.test_durability import store_locked
 from tests.server.conftest import NewStore
-from tests.server.servers import Server, another_server, forked_server
+from tests.server.servers import Server, another_server, running_server
 from tests.support.chaos_agents import Agent
 from tests.support.plain_graph import check_graph
 from tests.support.waiting import until
@@ -132,23 +132,18 @@ def test_server_killed_under_load_loses_nothing(
     kills: int,
     calls: int,
 ) -> None:
-    """Kill the server of one store in each round; check the store after every kill.
-
-    All but the first server of a store are forked.
-    """
+    """Kill the server of one store in each round; check the store after every kill."""
     for name, value in new_store().items():
         monkeypatch.setenv(name, value)
     load = Load(SEED + number)
-    start: Callable[[Path], AbstractContextManager[Server]] = another_server
     for _ in range(kills):
-        with start(data) as server:
+        with another_server(data) as server:
             if load.answered:
                 load.settle(server)
             with load.on(server):
                 load.wait(load.random.randrange(5, calls))
                 server.kill()
-        start = forked_server
-    with start(data) as server:
+    with another_server(data) as server:
         load.settle(server)
     assert not load.busy
 
@@ -182,7 +177,7 @@ def test_clock_jumps_lose_nothing(data: Path, tmp_path: Path) -> None:
         "FAKETIME_NO_CACHE": "1",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     }
-    with another_server(data, environment) as server, load.on(server):
+    with running_server(data, **environment) as server, load.on(server):
         for offset in ("-50", "+3600", "+0", "-50"):
             load.wait(10)
             clock.write_text(offset)

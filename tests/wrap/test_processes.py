@@ -22,7 +22,7 @@ from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.client.credentials import load_credentials
 from contextrender_bridge.leases import any_alive, hold_lease, started_at
 
-from tests.server.servers import BIN, running_server, serve_command
+from tests.server.servers import BIN, forked_server, running_server, serve_command
 from tests.support.command import contextrender
 from tests.support.programs import answers
 from tests.support.provider_double import chat_reply
@@ -292,7 +292,7 @@ def test_run_totals_equal_service_totals(environment: dict[str, str], tmp_path: 
     data = Path(environment["CONTEXTRENDER_DATA"])
     model = Model()
     model.answer = scripted_reply
-    with serving(model, lifespan="off") as url, running_server(data) as server:
+    with serving(model, lifespan="off") as url, forked_server(data) as server:
         environment |= {"OPENAI_BASE_URL": f"{url}/v1", "CONTEXTRENDER_RENDER_TIMEOUT": "60"}
         words = ["wrap", "--json", "--budget", "3000", "--base-url-env", "OPENAI_BASE_URL", "--"]
         command = [str(BIN / "contextrender"), *words, sys.executable, "-c", CALLING]

@@ -18,7 +18,7 @@ from jwt import api_jwt
 from tests.server.accounts.test_accounts import noop
 from tests.server.conftest import NewStore
 from tests.server.http.test_replies import error
-from tests.server.servers import DATABASE, Server, running_server
+from tests.server.servers import DATABASE, Server, forked_server
 from tests.support.local import local_service
 from tests.support.waiting import until
 
@@ -28,7 +28,7 @@ MESSAGES = [{"role": "user", "content": "find the SECRET_of_alice"}]
 @pytest.fixture(scope="module")
 def service(new_store: NewStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     data = tmp_path_factory.mktemp("users") / "data"
-    with running_server(data, **new_store()) as service:
+    with forked_server(data, **new_store()) as service:
         yield service
 
 

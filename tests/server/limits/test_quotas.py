@@ -19,7 +19,7 @@ from contextrender_bridge.server.limits.counting import Counts, Quotas
 
 from tests.server.conftest import NewStore
 from tests.server.http.test_replies import error
-from tests.server.servers import running_server
+from tests.server.servers import forked_server
 
 
 def test_calls_per_minute_are_limited_across_processes(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_sessions_bytes_and_calls_of_a_user_are_limited(
     tmp_path: Path, new_store: NewStore
 ) -> None:
     data = tmp_path / "data"
-    limited = running_server(
+    limited = forked_server(
         data,
         CONTEXTRENDER_USER_MAX_SESSIONS="2",
         CONTEXTRENDER_USER_MAX_MB="1",
@@ -100,12 +100,12 @@ def test_session_recorded_again_is_not_refused(tmp_path: Path) -> None:
         fields = {"session": session, "messages": messages}
         return client.post("/walker/sync", json=fields).status_code
 
-    with running_server(data, **limit) as server, server.client() as client:
+    with forked_server(data, **limit) as server, server.client() as client:
         assert [sync(client, name) for name in "abc"] == [200, 200, 429]
     with closing(sqlite3.connect(data / "store.db", autocommit=True)) as store:
         kind = "SELECT number FROM kinds WHERE name = 'Branch'"
         store.execute(f"UPDATE nodes SET data = x'00' WHERE kind = ({kind})")
-    with running_server(data, **limit) as server, server.client() as client:
+    with forked_server(data, **limit) as server, server.client() as client:
         assert [sync(client, name) for name in "abc"] == [200, 200, 429]
         reports = client.post("/walker/list_sessions", json={}).json()["reports"]
         names = [one["session"] for one in reports[0]["sessions"]]
@@ -154,7 +154,7 @@ def test_concurrent_creation_respects_session_limit(
 ) -> None:
     limit, calls = 10, 60
     options = ("--workers", str(workers))
-    limited = running_server(
+    limited = forked_server(
         tmp_path / "data", *options, CONTEXTRENDER_USER_MAX_SESSIONS=str(limit), **new_store()
     )
     with limited as server, server.client() as client:

@@ -14,7 +14,7 @@ from contextrender_bridge.store.sqlite import SqliteStore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.server.servers import Server, running_server
+from tests.server.servers import Server, forked_server
 from tests.support.transcripts import assistant, result, step, user
 
 KEY = "sk-canary7731canary7731canary"
@@ -42,7 +42,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def redacting(place: Path) -> Iterator[Server]:
     data = place / "data"
     rules = f"keys, {place / 'Rules'}"
-    with running_server(data, "--log-level", "debug", CONTEXTRENDER_REDACT=rules) as server:
+    with forked_server(data, "--log-level", "debug", CONTEXTRENDER_REDACT=rules) as server:
         yield server
 
 
@@ -272,7 +272,7 @@ def test_no_secret_remains_in_a_message(case: tuple[str, list[dict[str, Any]]]) 
 def test_no_secret_is_in_the_database(tmp_path: Path) -> None:
     secrets: list[str] = []
     with (
-        running_server(tmp_path, CONTEXTRENDER_REDACT=",".join(RULES)) as server,
+        forked_server(tmp_path, CONTEXTRENDER_REDACT=",".join(RULES)) as server,
         server.api() as api,
     ):
 
@@ -370,10 +370,10 @@ def test_names_of_sessions_models_and_clients_stay() -> None:
 @pytest.mark.slow
 def test_rows_stored_before_redaction_was_set_stay(tmp_path: Path) -> None:
     messages = [user(f"Use {KEY}.")]
-    with running_server(tmp_path / "data") as server, server.api() as api:
+    with forked_server(tmp_path / "data") as server, server.api() as api:
         api("sync", session="before", messages=messages)
     with (
-        running_server(tmp_path / "data", CONTEXTRENDER_REDACT="keys") as server,
+        forked_server(tmp_path / "data", CONTEXTRENDER_REDACT="keys") as server,
         server.api() as api,
     ):
         api("sync", session="after", messages=messages)
