@@ -1,11 +1,15 @@
 """A progress bar moves during a long task, in this process and in others."""
 
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from io import StringIO
 
 import pytest
 from contextrender_bridge.engine.replay import let_requests_run
 from contextrender_bridge.evaluation import task_progress, workers
 from contextrender_bridge.evaluation.task_progress import TaskProgress
+from rich.console import Console
 
 
 def long_task(pauses: int) -> int:
@@ -42,3 +46,19 @@ def test_unfinished_task_is_never_shown_as_finished() -> None:
     progress.finish(1)
     progress.finish(0)
     assert sum(steps_shown) == 110
+
+
+@pytest.mark.parametrize(
+    "bar", [lambda: workers.show_progress("Working", 9), lambda: workers.show_waiting("Working")]
+)
+def test_bar_moves_while_no_step_is_finished(
+    monkeypatch: pytest.MonkeyPatch, bar: Callable[[], AbstractContextManager[object]]
+) -> None:
+    """Until the first step, models are loaded, or a service starts."""
+    terminal = Console(file=StringIO(), force_terminal=True, width=80)
+    monkeypatch.setattr(workers, "Console", lambda stderr: terminal)
+    with bar():
+        time.sleep(0.6)
+    assert isinstance(terminal.file, StringIO)
+    frames = {line for line in terminal.file.getvalue().split("\r") if "Working" in line}
+    assert len(frames) > 2

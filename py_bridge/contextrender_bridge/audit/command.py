@@ -27,6 +27,7 @@ from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.settings import process_environment
 from contextrender_bridge.evaluation.export import write
 from contextrender_bridge.evaluation.tables import console
+from contextrender_bridge.evaluation.workers import show_waiting
 from contextrender_bridge.printing import add_count, add_json, print_json
 
 DEFAULT_CALLS = 600
@@ -92,12 +93,13 @@ def run(args: argparse.Namespace) -> int:
 def read_input(files: Sequence[Path], agent: str | None = None) -> AuditInput:
     """Read the sessions in `files`; without files, those of an agent, or all, on this machine."""
     audit_input = AuditInput()
-    for path in files:
-        read_files(path, audit_input)
-    for name, folders in () if files else homes().items():
-        for folder in folders if agent in (None, name) else ():
-            READERS[name](folder, audit_input)
-    return audit_input.merge_copies()
+    with show_waiting("Reading sessions"):
+        for path in files:
+            read_files(path, audit_input)
+        for name, folders in () if files else homes().items():
+            for folder in folders if agent in (None, name) else ():
+                READERS[name](folder, audit_input)
+        return audit_input.merge_copies()
 
 
 def homes() -> dict[str, list[Path]]:

@@ -13,6 +13,7 @@ from contextrender_bridge.audit.files import read_files
 from contextrender_bridge.audit.replay import run_of
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.evaluation.runs import SUFFIXES, Run, read_runs
+from contextrender_bridge.evaluation.workers import show_waiting
 
 RUN_FIELDS = frozenset({"id", "messages"})
 
@@ -23,9 +24,10 @@ def read_transcripts(paths: Iterable[Path], limit: int | None = None) -> list[Ru
     Files other than files of runs are read as `contextrender audit` reads them.
     """
     runs: list[Run] = []
-    for path in paths:
-        if limit is None or len(runs) < limit:
-            runs += read_runs([path], limit) if _has_runs(path) else _read_sessions(path)
+    with show_waiting("Reading runs"):
+        for path in paths:
+            if limit is None or len(runs) < limit:
+                runs += read_runs([path], limit) if _has_runs(path) else _read_sessions(path)
     return runs[:limit]
 
 

@@ -27,7 +27,7 @@ from contextrender_bridge.evaluation.report import compaction_table
 from contextrender_bridge.evaluation.runs import Run, compactions_of, read_runs
 from contextrender_bridge.evaluation.scores import RunScore, turns_of
 from contextrender_bridge.evaluation.tables import Rows, console, percent_or_dash
-from contextrender_bridge.evaluation.workers import replay_runs
+from contextrender_bridge.evaluation.workers import replay_runs, show_progress
 from contextrender_bridge.local_service import temporary_service
 
 DATA = Path(contextrender_bridge.__file__).parent / "data"
@@ -111,11 +111,19 @@ def _results_table(view: ExplainView, used_results: Set[int]) -> Rows:
 
 
 def _explain(run: Run, call_number: int) -> ExplainView:
-    """Send a run's calls up to this one to a temporary service, and return its explanation."""
-    with temporary_service() as service, ContextRender(service.url, service.token) as client:
+    """Send a run's calls up to this one to a temporary service, and return its explanation.
+
+    Show a progress bar, which pulses while the service starts.
+    """
+    with (
+        show_progress("Explaining one call", call_number) as advance,
+        temporary_service() as service,
+        ContextRender(service.url, service.token) as client,
+    ):
         for turn in turns_of(run)[:call_number]:
             if turn.position:  # an answer at the start of a run has no history
                 client.fit(run.id, run.messages[: turn.position], fail_open=False)
+            advance(1)
         return client.explain(run.id, turn=call_number)
 
 

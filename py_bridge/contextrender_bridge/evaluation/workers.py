@@ -5,11 +5,18 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.engine.models.embeddings import load_embedder
@@ -33,7 +40,7 @@ def show_progress(description: str, total: int) -> Iterator[Callable[[int], None
     """Show a progress bar of `total` steps on standard error while the block runs.
 
     Yield a function: the block calls it with the number of steps that have finished since its last
-    call.
+    call. Until the first call, the bar pulses.
     """
     console = Console(stderr=True)
     if not console.is_terminal:  # print a few lines instead of a bar
@@ -41,8 +48,26 @@ def show_progress(description: str, total: int) -> Iterator[Callable[[int], None
         return
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
     with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bar:
-        task = bar.add_task(description, total=total)
-        yield lambda steps: bar.advance(task, steps)
+        task = bar.add_task(description, total=total, start=False)
+
+        def advance(steps: int) -> None:
+            """Add finished steps."""
+            bar.start_task(task)
+            bar.advance(task, steps)
+
+        yield advance
+
+
+def show_waiting(description: str) -> AbstractContextManager[object]:
+    """Return a context manager that shows on a terminal that its block takes time.
+
+    It shows a pulsing bar on standard error. Use it for a block whose steps cannot be counted.
+    """
+    console = Console(stderr=True)
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    bar.add_task(description, total=None)
+    return bar
 
 
 def _plain_progress(console: Console, description: str, total: int) -> Callable[[int], None]:
