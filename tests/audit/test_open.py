@@ -82,7 +82,7 @@ def test_diagnosis_sums_several_losses() -> None:
     ]
     diagnosis = diagnose([Run("s#1", "", "", before), Run("s#2", "", "", after, continues="s#1")])
     assert [loss.kind for loss in diagnosis.losses] == ["asked again", "used"]
-    assert "In all, a value was missing 2 times; 1 results were read again" in diagnosis.sentence
+    assert "In all, a value was missing 2 times; read again: 1 result, " in diagnosis.sentence
 
 
 def test_diagnosis_without_losses() -> None:

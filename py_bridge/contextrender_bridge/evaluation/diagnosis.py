@@ -100,8 +100,8 @@ class Diagnosis:
         dollars = sum(loss.dollars or 0.0 for loss in repeated)
         cost = f" (${dollars:,.2f})" if dollars else ""
         return (
-            f"{first} In all, a value was missing {len(self.losses):,} times; {len(repeated):,} "
-            f"results were read again, {tokens:,} tokens{cost}."
+            f"{first} In all, a value was missing {len(self.losses):,} times; read again: "
+            f"{count_of(len(repeated), 'result')}, {tokens:,} tokens{cost}."
         )
 
     def to_json(self) -> dict[str, Any]:
