@@ -1,6 +1,6 @@
 """Access to the stored graph that Jac does not have: by ids, in batches, or without archetypes."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import accumulate, groupby
 from typing import Any, cast
@@ -95,11 +95,6 @@ def edges_at(node: object) -> list[tuple[str, bool, UUID, object]]:
         other_end = edge.target.id if is_outgoing else edge.source.id
         result.append((type(edge.archetype).__name__, is_outgoing, other_end, edge.archetype))
     return result
-
-
-def edge_of(kind: type, fields: Mapping[str, object]) -> object:
-    """Return a new edge of a type with these fields."""
-    return kind(**fields)
 
 
 def archetype_fields(archetype: object) -> dict[str, object]:

@@ -372,14 +372,6 @@ def select_full_history(history: History, messages: int) -> Selection:
     return Selection(messages, complete=tuple(range(history.results_before(messages))))
 
 
-def remembered_selection(history: History, messages: int) -> Selection | None:
-    """Return the selection of the call with the first `messages` messages, if it is in memory.
-
-    A history keeps the selections of its last calls only. Otherwise return None.
-    """
-    return history.selections[messages][1] if messages in history.selections else None
-
-
 def unbudgeted_messages(history: History, messages: int) -> frozenset[int]:
     """Return the positions of the system prompt's messages and of the current user message.
 
