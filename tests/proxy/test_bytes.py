@@ -203,3 +203,13 @@ def test_body_with_duplicate_messages_key_uses_last() -> None:
     read = RecentBodies().read(raw, "messages")
     left: dict[str, Any] = {"messages": [{"role": "user", "content": "b"}]}
     assert json.loads(read.splice(raw, left)) == left
+
+
+def test_new_text_with_lone_surrogate_is_valid_json() -> None:
+    raw = b'{"messages": [{"role": "user", "content": "\\ud83d"}]}'
+    read = RecentBodies().read(raw, "messages")
+    (item,) = read.items
+    new_body = {"messages": [{**item, "content": f"\xe9 {item['content']}\n\x00"}]}
+    new_raw = read.splice(raw, new_body)
+    assert json.loads(new_raw) == new_body
+    assert "\xe9 \\ud83d\\n" in new_raw.decode()

@@ -271,16 +271,21 @@ def _without_recalls(
 def has_recall_tool(body: Body) -> bool:
     """Return whether a request of any dialect offers the model a tool that recalls results."""
     tools = body.get("tools")
-    if not isinstance(tools, (list, tuple)):
-        return False
-    for tool in tools:
-        if isinstance(tool, Mapping):
-            function = tool.get("function")
-            # The chat format has the declaration under `function`, the others at the top.
-            declaration = function if isinstance(function, Mapping) else tool
-            if "recall" in str(declaration.get("name")).lower():
-                return True
-    return False
+    declarations = tools if isinstance(tools, (list, tuple)) else ()
+    return any("recall" in tool_name(tool).lower() for tool in declarations)
+
+
+def tool_name(tool: Any) -> str:
+    """Return the name in a tool's declaration, in any request format.
+
+    For a provider's own tool without a name, return the type. Return "" if there is neither.
+    """
+    # The chat format has the declaration under `function`, the others at the top.
+    declaration = (tool.get("function") or tool) if isinstance(tool, Mapping) else None
+    if not isinstance(declaration, Mapping):
+        return ""
+    name = declaration.get("name") or declaration.get("type")
+    return name if isinstance(name, str) else ""
 
 
 def reason_of(failure: BaseException) -> str:

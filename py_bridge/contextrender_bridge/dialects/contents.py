@@ -78,6 +78,13 @@ def full_text(content: Any) -> str:
     return canonical or ""
 
 
+def media_count(message: Json) -> int:
+    """Return the number of images and other media in a canonical message, which has digests."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else ()
+    return sum(isinstance(part, dict) and "digest" in part for part in parts)
+
+
 CUT = "\n[... cut to fit the model's window ...]\n"
 
 

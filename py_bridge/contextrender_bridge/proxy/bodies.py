@@ -90,7 +90,9 @@ class Body:
         text = raw.decode()
         pieces = map(_CopyEncoder(text, item_spans, omitted_items).encode, items)
         # Outside the list of items, the copy is equal to this body.
-        return f"{text[: self.list_start]}{','.join(pieces)}{text[self.list_end :]}".encode()
+        new_text = f"{text[: self.list_start]}{','.join(pieces)}{text[self.list_end :]}"
+        # A lone surrogate, which UTF-8 cannot encode, becomes its JSON escape sequence.
+        return new_text.encode(errors="backslashreplace")
 
 
 class RecentBodies:
@@ -256,7 +258,7 @@ class _CopyEncoder:
                     self._add_values(item, levels)
                 return self.encode(value, depth)
             return f"{{{','.join(self._encode_members(value, value, depth - 1))}}}"
-        return wire.dumps(value).decode()
+        return write_value(value)
 
     def _encode_copy(self, value: Json, original: Json, depth: int) -> str:
         """Return the text of a changed copy of `original`, an object of the request.
@@ -291,7 +293,7 @@ class _CopyEncoder:
 
     def _encode_members(self, value: Json, names: Iterable[str], depth: int) -> list[str]:
         """Return the texts of the members of an object that have these names."""
-        return [f"{wire.dumps(name).decode()}:{self.encode(value[name], depth)}" for name in names]
+        return [f"{write_value(name)}:{self.encode(value[name], depth)}" for name in names]
 
     def _find_original(self, value: Json) -> Json | None:
         """Return the object that `value` is a copy of: the one that shares the most members."""
@@ -355,6 +357,8 @@ def _read_number(text: str) -> float:
 
 read_value = json.JSONDecoder(parse_float=_read_number, parse_constant=_read_number).raw_decode
 """Return the JSON value at a position of a text, and the position after it."""
+write_value = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+"""Return a value as compact JSON, in which lone surrogates are not escaped."""
 
 
 class Member(NamedTuple):

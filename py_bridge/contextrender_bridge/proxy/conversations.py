@@ -12,6 +12,7 @@ from contextrender_bridge.base import wire
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.fitting import RenderedRequest
 from contextrender_bridge.dialects import Transcript
+from contextrender_bridge.dialects.contents import media_count
 from contextrender_bridge.proxy.controls import Controls
 
 MEDIA_TOKENS = 800
@@ -45,7 +46,7 @@ class Size:
         if not limit or self.tokens > limit:
             return False
         new = messages[self.message_count :]
-        new_tokens = len(wire.dumps(new)) + sum(map(_media_tokens, new))
+        new_tokens = len(wire.dumps(new)) + MEDIA_TOKENS * sum(map(media_count, new))
         return self.tokens + new_tokens <= limit and self.message_count <= recorded_count()
 
 
@@ -127,13 +128,13 @@ class Conversations:
         """Remember no history yet."""
         self._by_key: OrderedDict[Hashable, Conversation] = OrderedDict()
 
-    def add_state(self, call: ProxiedCall, history_key: str) -> ProxiedCall:
+    def add_state(self, call: ProxiedCall) -> ProxiedCall:
         """Return the call with the state of its history.
 
         Create the state if it is not remembered. Forget the least recently used ones if there are
         too many.
         """
-        key = call.controls.token, call.session, history_key
+        key = call.controls.token, call.session, call.history_key
         conversation = self._by_key.setdefault(key, Conversation())
         self._by_key.move_to_end(key)
         while len(self._by_key) > REMEMBERED:
@@ -158,7 +159,8 @@ class ProxiedCall:
     A call that is certain to fit, or that is only observed, does not wait for the service. Then
     `fit` is the original request, and the task `later_render` renders and records the call.
     Otherwise `later_render` is None. `messages` is 0 if the call is not recorded. `is_named` is
-    false if the session's name was made from its messages.
+    false if the session's name was made from its messages. `history_key` distinguishes the
+    histories of one session, and `client` names the calling program.
     """
 
     session: str
@@ -168,6 +170,8 @@ class ProxiedCall:
     later_render: asyncio.Task[RenderedRequest] | None = field(default=None, repr=False)
     messages: int = 0
     is_named: bool = True
+    history_key: str = ""
+    client: str = ""
 
     @property
     def model(self) -> str | None:
@@ -186,15 +190,3 @@ class ProxiedCall:
         if seconds:
             await asyncio.wait({self.later_render}, timeout=seconds)
         return self.later_render.result() if self.later_render.done() else self.fit
-
-
-def _media_tokens(message: Json) -> int:
-    """Return an estimate of the tokens of a message's media.
-
-    A canonical message has only a short digest of each image or file. So its size in bytes does not
-    show how many tokens these need.
-    """
-    content = message.get("content")
-    if not isinstance(content, list):
-        return 0
-    return MEDIA_TOKENS * sum("digest" in part for part in content if isinstance(part, dict))

@@ -76,16 +76,15 @@ class Histories:
         try:
             transcript = body.read(dialect_of(dialect, body.fields))
             call = _describe(call, path, headers, transcript)
-            history_key = history_key_of(transcript.messages)
             # Add the conversation, the state that earlier calls of this history have left.
-            call = self._conversations.add_state(call, history_key)
+            call = self._conversations.add_state(call)
             if not _is_recorded(call, headers, transcript):
                 return call
             if not call.controls.has_user:
                 return self._failed(call, "token_missing")
             call = replace(call, messages=len(transcript.messages))
             render = self._render if call.is_named else self._render_unnamed
-            return await render(call, transcript, history_key, headers)
+            return await render(call, transcript)
         except Exception as failure:
             self._pause.note(failed=isinstance(failure, Unreachable))
             return self._failed(call, reason_of(failure))
@@ -96,9 +95,7 @@ class Histories:
         if self._recording:
             await asyncio.wait(set(self._recording), timeout=SETTLE_SECONDS)
 
-    async def _render_unnamed(
-        self, call: ProxiedCall, transcript: Transcript, history_key: str, headers: Headers
-    ) -> ProxiedCall:
+    async def _render_unnamed(self, call: ProxiedCall, transcript: Transcript) -> ProxiedCall:
         """Find the session that an unnamed history continues, render the call, and return it.
 
         Another call may continue that session with another conversation after the search. Then
@@ -107,17 +104,15 @@ class Histories:
         find = partial(self.client.find_session, model=call.model, token=call.controls.token)
         search_count = 0 if self._pause.is_on else 2
         for _ in range(search_count):
-            search = find(call.session, transcript.messages, history_key=history_key)
+            search = find(call.session, transcript.messages, history_key=call.history_key)
             name = await asyncio.wait_for(search, self.deadline)
-            call = self._conversations.add_state(replace(call, session=name), history_key)
-            rendered = await self._render(call, transcript, history_key, headers)
+            call = self._conversations.add_state(replace(call, session=name))
+            rendered = await self._render(call, transcript)
             if rendered.fit.failure != OtherConversation.code:
                 return rendered
-        return await self._render(call, transcript, history_key, headers)
+        return await self._render(call, transcript)
 
-    async def _render(
-        self, call: ProxiedCall, transcript: Transcript, history_key: str, headers: Headers
-    ) -> ProxiedCall:
+    async def _render(self, call: ProxiedCall, transcript: Transcript) -> ProxiedCall:
         """Render the call, after the history's earlier call is recorded, and return it.
 
         If the history is certain to fit the budget, or is only observed, the original request can
@@ -136,13 +131,13 @@ class Histories:
             call.session,
             transcript.messages,
             token=call.controls.token,
-            history_key=history_key,
+            history_key=call.history_key,
         )
         is_small = conversation.size.fits(transcript.messages, recorded_count, budget)
         # The size does not count items that cannot be read.
         is_certain_to_fit = is_small and not transcript.unread_items()
         earlier_call = conversation.recording
-        work = self._call_service(call, transcript, history_key, budget, headers, earlier_call)
+        work = self._call_service(call, transcript, budget, earlier_call)
         if call.controls.mode != "observe" and not is_certain_to_fit:
             # The request depends on the service's plan: wait for it.
             return replace(call, fit=await self._request_of(work, body, self.deadline))
@@ -182,9 +177,7 @@ class Histories:
         self,
         call: ProxiedCall,
         transcript: Transcript,
-        history_key: str,
         budget: int | str | None,
-        headers: Headers,
         earlier_call: asyncio.Task[RenderedRequest] | None,
     ) -> RenderedRequest:
         """Call the service's `render`, apply its plan, and return the rendered request.
@@ -214,9 +207,9 @@ class Histories:
             answer_before_commit=True,
             agent_defaults=True,
             token=controls.token,
-            history_key=history_key,
+            history_key=call.history_key,
             delivery=controls.delivery,
-            client=client_of(headers),
+            client=call.client,
             usage=usage_report,
             one_conversation=not call.is_named,
         )
@@ -254,7 +247,15 @@ def _describe(
     if controls.mode == "render" and has_references(body):
         controls = replace(controls, mode="observe", delivery="full", full_reason=REFERENCES)
     fit = RenderedRequest(body, transcript=transcript)
-    return replace(call, session=session, controls=controls, fit=fit, is_named=bool(name))
+    return replace(
+        call,
+        session=session,
+        controls=controls,
+        fit=fit,
+        is_named=bool(name),
+        history_key=history_key_of(transcript.messages),
+        client=client_of(headers),
+    )
 
 
 def _is_recorded(call: ProxiedCall, headers: Headers, transcript: Transcript) -> bool:

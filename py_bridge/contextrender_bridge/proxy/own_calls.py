@@ -15,6 +15,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from contextrender_bridge.client.fitting import tool_name
+
 TEXT_ONLY = "CRITICAL: Respond with TEXT ONLY"
 COMPACTIONS_WITH_TOOLS = (
     "Your task is to create a detailed summary of",
@@ -188,19 +190,6 @@ def _has_tools(body: Mapping[str, Any]) -> bool:
     if not tools or names == [PLACEHOLDER_TOOL]:
         return False
     return body.get("tool_choice") not in ("none", {"type": "none"})
-
-
-def tool_name(tool: Any) -> str:
-    """Return the name in a tool's declaration, in any request format.
-
-    For a provider's own tool without a name, return the type. Return "" if there is neither.
-    """
-    # The chat format has the declaration under `function`, the others at the top.
-    declaration = (tool.get("function") or tool) if isinstance(tool, dict) else None
-    if not isinstance(declaration, dict):
-        return ""
-    name = declaration.get("name") or declaration.get("type")
-    return name if isinstance(name, str) else ""
 
 
 def _has_calls(items: Sequence[Any]) -> bool:

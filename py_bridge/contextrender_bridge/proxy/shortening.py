@@ -12,7 +12,7 @@ from typing import Any
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects import MessagePlan, Transcript
-from contextrender_bridge.dialects.contents import CutText
+from contextrender_bridge.dialects.contents import CutText, media_count
 from contextrender_bridge.proxy.refusals import COUNTED_SHARE
 
 BYTES_PER_TOKEN = 3.0
@@ -36,7 +36,7 @@ class MeasuredRequest:
         self.bytes_per_token = BYTES_PER_TOKEN
         self._other_bytes = len(wire.dumps({k: v for k, v in body.items() if k not in _ITEMS}))
         self._sizes = [len(wire.dumps(m)) for m in transcript.messages]
-        self._media_counts = [_media_count(m) for m in transcript.messages]
+        self._media_counts = [media_count(m) for m in transcript.messages]
 
     def count_as(self, tokens: int, messages: int) -> None:
         """Set the bytes per token from a count of the service.
@@ -116,8 +116,8 @@ class MeasuredRequest:
         messages = self.transcript.messages
         bytes_per_image = int(MEDIA_TOKENS * self.bytes_per_token)
         weights = [
-            size + bytes_per_image * media_count
-            for size, media_count in zip(self._sizes, self._media_counts, strict=True)
+            size + bytes_per_image * count
+            for size, count in zip(self._sizes, self._media_counts, strict=True)
         ]
         for result, (caller, number) in calls_of.items():
             size = len(wire.dumps(messages[caller]["tool_calls"][number]))
@@ -196,10 +196,3 @@ def _cut(message: Json, size: int) -> CutText:
     parts = content if isinstance(content, list) else [{"text": content}]
     text = "\n".join(str(p.get("text") or "") for p in parts if isinstance(p, dict))
     return CutText(text, size)
-
-
-def _media_count(message: Json) -> int:
-    """Return the number of images and other media in a canonical message."""
-    content = message.get("content")
-    parts = content if isinstance(content, list) else ()
-    return sum(isinstance(part, dict) and "digest" in part for part in parts)

@@ -17,15 +17,19 @@ from contextrender_bridge.base import wire
 from contextrender_bridge.base.provider_reply import NO_REPLY, ProviderReply
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.client import AsyncContextRender
-from contextrender_bridge.client.fitting import REFERENCES, RenderedRequest, reason_of
+from contextrender_bridge.client.fitting import (
+    BYTES_PER_TOKEN,
+    REFERENCES,
+    RenderedRequest,
+    reason_of,
+    tool_name,
+)
 from contextrender_bridge.client.replies import RenderView
 from contextrender_bridge.proxy.conversations import Conversation, ProxiedCall
-from contextrender_bridge.proxy.own_calls import tool_name
 from contextrender_bridge.proxy.routing import first
 
 REPORT_DELAY_SECONDS = 5.0
 LONGEST_CLIENT = 40
-BYTES_PER_TOKEN = 4
 
 log = logging.getLogger("contextrender")
 
