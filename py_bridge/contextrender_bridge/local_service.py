@@ -136,13 +136,15 @@ def find_service(data: Path, report: Callable[[str], None]) -> Credentials:
     environment names a service that does not answer, or if the service cannot be started.
     """
     # Look for a running service.
+    url = read_settings().url
     try:
         credentials = load_credentials(data)
-    except NoCredentials:
-        credentials = None
-    if credentials is not None and is_service_running(credentials.url):
-        return credentials
-    if url := read_settings().url:
+        if is_service_running(credentials.url):
+            return credentials
+    except NoCredentials as error:
+        if url:  # The environment names a service, but no token for it.
+            raise CommandError(error.message) from None
+    if url:
         raise CommandError(
             f"no service answers at {url}: start it, or unset CONTEXTRENDER_URL, and wrap "
             "starts one here."

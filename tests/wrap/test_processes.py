@@ -19,7 +19,7 @@ import httpx
 import pytest
 from contextrender_bridge import local_service
 from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.client.credentials import load_credentials
+from contextrender_bridge.client.credentials import Credentials, load_credentials
 from contextrender_bridge.leases import any_alive, hold_lease, started_at
 
 from tests.server.servers import BIN, forked_server, running_server, serve_command
@@ -199,6 +199,32 @@ def test_slow_start_is_distinguished_from_a_failed_one(
         server.wait()
     with pytest.raises(CommandError, match=r"did not start\. "):
         local_service.wait_until_ready(server, tmp_path, log)
+
+
+def test_refused_token_is_named_before_agent_runs(
+    environment: dict[str, str], credentials: Credentials, tmp_path: Path
+) -> None:
+    environment |= {"CONTEXTRENDER_URL": credentials.url, "CONTEXTRENDER_TOKEN": "mistyped"}
+    command = [*WRAP, "touch", str(tmp_path / "agent-ran")]
+    process = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (process.returncode, process.stderr) == (
+        1,
+        f"contextrender: The token in CONTEXTRENDER_TOKEN is not valid at {credentials.url}: "
+        "`contextrender user token NAME`, at the server, makes another.\n",
+    )
+    assert not (tmp_path / "agent-ran").exists()
+    doctor = [str(BIN / "contextrender"), "doctor"]
+    process = subprocess.run(doctor, env=environment, capture_output=True, text=True)
+    assert "The token in CONTEXTRENDER_TOKEN is not valid" in " ".join(process.stdout.split())
+
+
+def test_missing_token_of_distant_service_is_named(environment: dict[str, str]) -> None:
+    environment["CONTEXTRENDER_URL"] = "http://192.0.2.1"
+    data = Path(environment["CONTEXTRENDER_DATA"])
+    data.mkdir(mode=0o700)
+    Credentials("http://127.0.0.1:1", "local").save(data)
+    process = subprocess.run([*WRAP, "true"], env=environment, capture_output=True, text=True)
+    assert process.returncode == 1 and "set CONTEXTRENDER_TOKEN" in process.stderr
 
 
 @pytest.mark.slow

@@ -67,7 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read the runs, add up their costs, replay the newest ones and print the report."""
-    audit_input = read_input(args.files, args.agent)
+    with show_waiting("Reading sessions"):
+        audit_input = read_input(args.files, args.agent)
     runs = audit_input.runs
     if not runs:
         agents = [args.agent] if args.agent else READERS
@@ -93,13 +94,12 @@ def run(args: argparse.Namespace) -> int:
 def read_input(files: Sequence[Path], agent: str | None = None) -> AuditInput:
     """Read the sessions in `files`; without files, those of an agent, or all, on this machine."""
     audit_input = AuditInput()
-    with show_waiting("Reading sessions"):
-        for path in files:
-            read_files(path, audit_input)
-        for name, folders in () if files else homes().items():
-            for folder in folders if agent in (None, name) else ():
-                READERS[name](folder, audit_input)
-        return audit_input.merge_copies()
+    for path in files:
+        read_files(path, audit_input)
+    for name, folders in () if files else homes().items():
+        for folder in folders if agent in (None, name) else ():
+            READERS[name](folder, audit_input)
+    return audit_input.merge_copies()
 
 
 def homes() -> dict[str, list[Path]]:

@@ -19,6 +19,7 @@ from contextrender_bridge.audit.run_reader import RecordedRun
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.evaluation.diagnosis import diagnose
 from contextrender_bridge.evaluation.tables import console
+from contextrender_bridge.evaluation.workers import show_waiting
 from contextrender_bridge.printing import add_count, add_json, print_json, printable
 
 DEFAULT_SESSIONS = 20
@@ -36,7 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read the sessions and print a diagnosis of each, the newest first, at most `--limit`."""
-    audit_input = read_input(args.files)
+    with show_waiting("Reading sessions"):
+        audit_input = read_input(args.files)
     sessions = sessions_of(audit_input.runs)[: max(args.limit, 1)]
     if not sessions:
         places = ", ".join(map(str, args.files)) or "the folders where agents keep theirs"

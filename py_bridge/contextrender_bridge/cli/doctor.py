@@ -36,7 +36,7 @@ from contextrender_bridge.base.settings import (
     unknown_variables,
 )
 from contextrender_bridge.client import ContextRender
-from contextrender_bridge.client.credentials import FILE_NAME, load_credentials
+from contextrender_bridge.client.credentials import load_credentials
 from contextrender_bridge.plugins.hosts import HOSTS
 from contextrender_bridge.plugins.hosts.base import Host, dotted
 from contextrender_bridge.printing import add_json, print_json
@@ -207,16 +207,15 @@ def check_service() -> Iterator[CheckResult]:
     start = "`contextrender serve`; `contextrender wrap` starts one itself"
     try:
         credentials = load_credentials()
-        with ContextRender(credentials.url, credentials.token, timeout=10.0, retries=0) as client:
+        with ContextRender(credentials.url, timeout=10.0, retries=0) as client:
             client.list_sessions(limit=1)
         yield CheckResult("service", credentials.url)
     except NoCredentials:
         yield CheckResult("service", "none has run yet", "note", start)
     except Unreachable:
         yield CheckResult("service", f"nothing answers at {credentials.url}", "note", start)
-    except Unauthorized:
-        message = f"{credentials.url} does not take the token of {data_dir() / FILE_NAME}"
-        yield CheckResult("service", message, "bad", "restart it over this data folder")
+    except Unauthorized as error:
+        yield CheckResult("service", error.message, "bad")
     except ContextRenderError as error:
         yield CheckResult("service", f"{credentials.url}: {error.message}", "bad", "see its log")
 

@@ -21,7 +21,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from contextrender_bridge.background import run_in_background
-from contextrender_bridge.base.errors import CommandError, ContextRenderError
+from contextrender_bridge.base.errors import (
+    CommandError,
+    ContextRenderError,
+    NotReady,
+    Unauthorized,
+)
 from contextrender_bridge.base.installing import how_to_install
 from contextrender_bridge.base.network_proxy import network_proxy_of
 from contextrender_bridge.base.paths import data_dir, make_data_private, write_private
@@ -52,6 +57,7 @@ START_SECONDS = 20.0
 REVIVE_SECONDS = 5.0
 """The time between two checks that the service still runs."""
 CONNECT_SECONDS = 2.0
+CHECK_SECONDS = 5.0
 DEFAULT_PORTS = {"http": 80, "https": 443}
 LOG = "wrap.log"
 
@@ -72,6 +78,7 @@ def run_with_proxy(
     with hold_lease(data, os.getpid()) as folder:
         # Prepare everything: the service, the listener, and the redirected run.
         service = find_service(data, say)
+        _check_access(service.url)
         with listen("127.0.0.1", 0) as listener:
             routes = ProviderRoutes(address(listener), serves_recall=_can_recall())
             redirect = agent.redirect(replace(request, folder=folder), routes)
@@ -119,6 +126,20 @@ def silent_providers(upstreams: Iterable[str]) -> Iterator[str]:
 def say(text: str) -> None:
     """Print a line on standard error, because standard output belongs to the agent."""
     print(f"contextrender: {text}", file=sys.stderr, flush=True)
+
+
+def _check_access(url: str) -> None:
+    """Raise CommandError if the service refuses the token, or cannot open its store.
+
+    Ignore any other failure, which may pass: until then, calls are forwarded unchanged.
+    """
+    try:
+        with ContextRender(url, timeout=CHECK_SECONDS, retries=0) as client:
+            client.list_sessions(limit=1)
+    except (Unauthorized, NotReady) as error:
+        raise CommandError(error.message) from None
+    except ContextRenderError:
+        return
 
 
 def _restart_service(data: Path, url: str) -> None:
