@@ -165,6 +165,12 @@ def test_small_body_cannot_fill_the_memory(codings: str) -> None:
     assert sum(map(len, parts)) == 2**25
 
 
+@pytest.mark.parametrize("codings", ["gzip", "deflate", "zstd"])
+def test_content_before_garbage_is_decoded(codings: str) -> None:
+    """A reply in one piece, such as events and what a broken gateway adds to them."""
+    assert b"".join(Decoder(codings).feed(COMPRESS[codings](TEXT) + b"garbage")) == TEXT
+
+
 @pytest.mark.parametrize("codings", ["gzip", "deflate", "br", "zstd", "unheard-of"])
 def test_undecodable_body_is_empty(codings: str) -> None:
     assert decode_body(codings, b"none", 9) == b""

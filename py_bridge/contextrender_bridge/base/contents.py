@@ -169,12 +169,23 @@ def _zstd() -> Step | None:
         zstandard = import_module("zstandard")
     except ImportError:
         return None
-    # As RFC 8878 allows, a body may have several frames in sequence.
-    reader = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)
+    return _Zstd(zstandard.ZstdDecompressor()).feed
 
-    def feed(piece: bytes) -> Iterator[bytes]:
+
+class _Zstd:
+    """A decoder of Zstandard. As RFC 8878 allows, a body may have several frames in sequence."""
+
+    def __init__(self, decompressor: Any) -> None:
+        self._decompressor = decompressor
+        self._reader = decompressor.decompressobj()
+
+    def feed(self, piece: bytes) -> Iterator[bytes]:
         """Yield the decoded content of the next piece."""
-        for start in range(0, len(piece), ZSTD_PIECE_BYTES):
-            yield reader.decompress(piece[start : start + ZSTD_PIECE_BYTES])
-
-    return feed
+        position = 0
+        while position < len(piece):
+            # At the end of a frame, begin to read the next one.
+            if self._reader.eof:
+                self._reader = self._decompressor.decompressobj()
+            small_piece = piece[position : position + ZSTD_PIECE_BYTES]
+            yield self._reader.decompress(small_piece)
+            position += len(small_piece) - len(self._reader.unused_data)
