@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.server.servers import DATABASE, TEST_APP, Server, running
+from tests.server.servers import DATABASE, Server, forked_test_app
 from tests.support.postgres import new_database
 
 NewStore = Callable[[], dict[str, Any]]
@@ -29,7 +29,7 @@ def new_store(request: pytest.FixtureRequest) -> NewStore:
 def server(new_store: NewStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     data = tmp_path_factory.mktemp("server") / "data"
     environment = {"CONTEXTRENDER_MAX_BODY_MB": "2", **new_store()}
-    with running([*TEST_APP, "0", str(data)], data, **environment) as server:
+    with forked_test_app(data, **environment) as server:
         yield server
 
 

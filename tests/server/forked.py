@@ -7,12 +7,13 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from contextrender_bridge.base import settings
-from contextrender_bridge.cli import main
+from contextrender_bridge.server.process.start import serve
 from contextrender_bridge.store import sqlite
+from jaclang.jac0core.runtime import JacRuntime
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tests.server.loaded_app", __name__])
@@ -21,13 +22,13 @@ LOCK_TIMEOUT = "CONTEXTRENDER_DATABASE_LOCK_TIMEOUT"
 
 
 class ForkedProcess:
-    """A forked `contextrender` command with the methods of `subprocess.Popen` that tests use."""
+    """A forked process with the methods of `subprocess.Popen` that tests use."""
 
     def __init__(
-        self, words: Sequence[str], variables: Mapping[str, str], cwd: Path, output: Path
+        self, work: Callable[[], int], variables: Mapping[str, str], cwd: Path, output: Path
     ) -> None:
         """Fork the process. It writes to the files `out` and `err` in the folder `output`."""
-        arguments = ([*words], {**variables}, str(cwd), str(output))
+        arguments = (work, {**variables}, str(cwd), str(output))
         self._process = CONTEXT.Process(target=_run, args=arguments)
         self._process.start()
         assert self._process.pid is not None
@@ -50,7 +51,14 @@ class ForkedProcess:
         self.send_signal(signal.SIGKILL)
 
 
-def _run(words: list[str], variables: dict[str, str], cwd: str, output: str) -> None:
+def serve_test_app(data: Path) -> int:
+    """Serve the test app in place of the app that is loaded."""
+    for modules in (JacRuntime.loaded_modules, sys.modules):
+        modules.pop("contextrender", None)
+    return serve("127.0.0.1", 0, data, app=Path(__file__).with_name("app"))
+
+
+def _run(work: Callable[[], int], variables: dict[str, str], cwd: str, output: str) -> None:
     os.environ.clear()
     os.environ.update(variables)
     os.chdir(cwd)
@@ -61,4 +69,4 @@ def _run(words: list[str], variables: dict[str, str], cwd: str, output: str) -> 
     if LOCK_TIMEOUT in variables:  # which SQLite's store does not read
         sqlite.LOCK_TIMEOUT_SECONDS = float(variables[LOCK_TIMEOUT])
     settings.forget_settings()
-    sys.exit(main(words))
+    sys.exit(work())

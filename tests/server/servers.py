@@ -5,25 +5,26 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
+from contextrender_bridge.cli import main
 from contextrender_bridge.client.credentials import load_credentials
 from contextrender_bridge.server import build_app
 from contextrender_bridge.server.process.loading import load_models
 
 from tests.api.client import Api
-from tests.server.forked import LOCK_TIMEOUT, ForkedProcess
+from tests.server.forked import LOCK_TIMEOUT, ForkedProcess, serve_test_app
 from tests.support.command import contextrender
 from tests.support.waiting import until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
-TEST_APP = [sys.executable, "-P", str(Path(__file__).with_name("serve_app.py"))]
 READY_SECONDS = 300
 DATABASE = "CONTEXTRENDER_DATABASE"
 
@@ -138,19 +139,30 @@ def running(
         yield server
 
 
-@contextmanager
-def forked_server(data: Path, *options: str, **environment: Any) -> Iterator[Server]:
+def forked_server(data: Path, *options: str, **environment: Any) -> AbstractContextManager[Server]:
     """Run `contextrender serve` in a forked process until the block ends, in a tenth of the time.
 
     The store is SQLite unless `environment` names a database.
     """
     words = ["serve", "--port", "0", "--data", str(data), *options]
+    return _forked(partial(main, words), data, environment)
+
+
+def forked_test_app(data: Path, **environment: Any) -> AbstractContextManager[Server]:
+    """Serve the test app in a forked process until the block ends."""
+    return _forked(partial(serve_test_app, data), data, environment)
+
+
+@contextmanager
+def _forked(
+    work: Callable[[], int], data: Path, environment: Mapping[str, str]
+) -> Iterator[Server]:
     variables = _variables(environment)
     data.parent.mkdir(parents=True, exist_ok=True)
     for name in ("out", "err"):  # those of the server before
         (data.parent / name).unlink(missing_ok=True)
         (data.parent / name).touch()
-    process = ForkedProcess(words, variables, REPOSITORY, data.parent)
+    process = ForkedProcess(work, variables, REPOSITORY, data.parent)
     with _ready(Server(process, data, variables)) as server:
         yield server
 

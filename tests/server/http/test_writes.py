@@ -5,7 +5,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.server.servers import TEST_APP, Server, running
+from tests.server.servers import Server, forked_test_app
 
 
 def append(client: httpx.Client, key: str, *texts: str, end: str = "") -> httpx.Response:
@@ -35,7 +35,7 @@ def test_commit_now_writes_at_once(client: httpx.Client) -> None:
 
 @pytest.mark.slow
 def test_deletion_removes_contents_from_disk(data: Path) -> None:
-    with running([*TEST_APP, "0", str(data)], data) as server, server.client() as client:
+    with forked_test_app(data) as server, server.client() as client:
         append(client, "kept", "a")
         before = stored_bytes(data)
         append(client, "deleted", *(f"GONE_{number} " * 200 for number in range(300)))
