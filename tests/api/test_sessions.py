@@ -185,43 +185,6 @@ def billed(alice: User) -> Json:
     return reply
 
 
-def import_session(account: User, data: Json) -> Json:
-    account.api("import_session", data=data)
-    reply: Json = account.api("export_session", session="s")
-    return reply
-
-
-def test_export_and_import_keep_calls_and_totals(alice: User, bob: User, billed: Json) -> None:
-    calls = billed["branches"][0]["calls"]
-    assert [call.get("usage") for call in calls] == [[*USAGE.values()]] * 5 + [None] * 7
-    assert import_session(bob, billed) == billed
-    for walker in ("timeline", "misses", "savings"):
-        assert bob.api(walker, session="s") == alice.api(walker, session="s")
-    assert bob.api("explain", session="s", turn=9) == alice.api("explain", session="s", turn=9)
-    rows = [account.api("total_savings")["rows"] for account in (alice, bob)]
-    assert (
-        rows[0] == rows[1]
-        and rows[0][0]["calls_with_usage"] == 5
-        and rows[0][0]["results_used"] > 0
-    )
-
-
-def test_export_has_calls_of_each_branch(alice: User, bob: User) -> None:
-    render_calls(alice.api, "s", LONGER, budget=700)
-    render_calls(
-        alice.api, "s", [*LONGER[:8], user("Else?"), assistant("ORD-1001 then.")], budget=700
-    )
-    exported = alice.api("export_session", session="s")
-    calls_by_branch = [
-        [call for call in branch["calls"] if not call.get("again")]
-        for branch in exported["branches"]
-    ]
-    assert list(map(len, calls_by_branch)) == [12, 1]
-    assert import_session(bob, exported) == exported
-    totals = [account.api("list_sessions")["sessions"][0]["totals"] for account in (alice, bob)]
-    assert totals[0] == totals[1]
-
-
 WRONG: list[Any] = ["calls", [1], *([{"position": at}] for at in ("2", 3, 999)), [{}]]
 WRONG_FIELDS: list[Json] = [
     *({"speed": 1}, {"budget": 1}, {"policy": "magic"}, {"at": "now"}),
