@@ -125,12 +125,12 @@ class RenderedHistory:
         position = self.positions[message]
         if position is None:  # A message that cannot be read is always shown.
             return RemainingMessage(list(range(call_count)), None, is_unchanged=True)
-        shown_calls = [call for call in range(call_count) if self.plan.shows_call(position, call)]
-        text = self.plan.text(position)
-        if not self.plan.shows(position):
+        part = self.plan.part(position)
+        shown_calls = [call for call in range(call_count) if call in part.calls]
+        if not part.is_shown:
             return RemainingMessage(shown_calls, "", is_unchanged=False) if shown_calls else None
-        is_unchanged = text is None and len(shown_calls) == call_count
-        return RemainingMessage(shown_calls, text, is_unchanged)
+        is_unchanged = part.text is None and len(shown_calls) == call_count
+        return RemainingMessage(shown_calls, part.text, is_unchanged)
 
 
 def rendered_history(fit: RenderedRequest) -> RenderedHistory | None:

@@ -108,7 +108,10 @@ class AsyncContextRender:
     call = _method_of(Core.call)
 
     async def _drive(self, flow: Flow[T]) -> T:
-        """Run the steps of a flow to its end, and return its result."""
+        """Run the steps of a flow to its end, and return its result.
+
+        Send the outcome of each step into the flow, which raises it if it is an error.
+        """
         with closing(flow):
             try:
                 step = next(flow)

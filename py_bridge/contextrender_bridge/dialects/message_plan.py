@@ -24,7 +24,7 @@ class ShownParts(NamedTuple):
     """The parts of a message that the prompt has.
 
     - `is_shown`: the prompt has the message itself, not only calls of it.
-    - `text`: the substitute for the message's text; None for its own.
+    - `text`: the substitute for the message's text; None for its own, "" if it is omitted.
     - `call_count`: the number of all its calls.
     - `calls`: the substitute arguments of each call in the prompt, by number; None for its own.
     """
@@ -90,7 +90,7 @@ class MessagePlan:
             ),
         )
 
-    def shows(self, message: int) -> bool:
+    def _shows(self, message: int) -> bool:
         """Return whether the prompt has the message or result at a position, at least in part."""
         if message in self._texts or message in self._textless_callers:
             return True
@@ -117,26 +117,18 @@ class MessagePlan:
                 key = message, call
                 if key in planned or key in unanswered:
                     remaining_calls[call] = arguments.get(key)
-            # `shows` is slow and covers more than the plan: some messages are always shown.
-            is_shown = message in texts or self.shows(message)
+            # `_shows` is slow and covers more than the plan: some messages are always shown.
+            is_shown = message in texts or self._shows(message)
             parts[message] = ShownParts(is_shown, texts.get(message), len(calls), remaining_calls)
         return parts
 
+    def part(self, message: int) -> ShownParts:
+        """Return what the prompt shows of the message at a position."""
+        return self.parts([message])[message]
+
     def shows_complete(self, message: int) -> bool:
         """Return whether the prompt has the message or result with its own text."""
-        return self.shows(message) and self.text(message) is None
-
-    def shows_call(self, message: int, call: int) -> bool:
-        """Return whether the prompt has the call with number `call` of a message."""
-        return (message, call) in self._calls or (message, call) in self._unanswered
-
-    def arguments(self, message: int, call: int) -> str | None:
-        """Return the substitute for a call's arguments, or None if its own are shown."""
-        return self._arguments.get((message, call))
-
-    def text(self, message: int) -> str | None:
-        """Return a message's substitute text: "" if its text is omitted, None if it has its own."""
-        return self._texts.get(message)
+        return self._shows(message) and self._texts.get(message) is None
 
     def show_result(self, message: int) -> bool:
         """Add a complete result and its call to the prompt.

@@ -35,7 +35,7 @@ from contextrender_bridge.dialects.contents import (
     plain_text,
     with_text,
 )
-from contextrender_bridge.dialects.message_plan import MessagePlan
+from contextrender_bridge.dialects.message_plan import MessagePlan, ShownParts
 from contextrender_bridge.dialects.signatures import move_signature
 
 # These are no sets, because a request may have a type without a hash.
@@ -45,6 +45,7 @@ _SEARCH_CITATIONS = ("web_search_result_location", "search_result_location")
 # The start of Claude Code's first system block, whose hash differs in every request.
 _BILLING_START = "x-anthropic-billing-header:"
 _UNKNOWN = -1
+PartsByMessage = Mapping[int, ShownParts]
 
 
 class _BlockReading(NamedTuple):
@@ -126,16 +127,20 @@ class MessagesTranscript(Transcript):
             return dict(self._body)
         shown_items: list[NumberedItem] = []
         remaining = self._remaining_items(plan)
-        omits_provider_result = any(not plan.shows(message) for message in self._provider_results)
+        parts = plan.parts(
+            {reading.message for index in remaining for reading in self._readings[index]}
+        )
+        provider_results = plan.parts(self._provider_results).values()
+        omits_provider_result = not all(part.is_shown for part in provider_results)
         # Copies of the items that get a cache mark, by number.
         newly_marked: dict[int, Json] = {}
         if plan.breakpoints:
-            blocks = self._markable_blocks(plan, remaining)
+            blocks = self._markable_blocks(parts, remaining)
             newly_marked = mark_items(self._body, blocks, plan.breakpoints, self._marked)
         for index in remaining:
             item, readings = newly_marked.get(index, self._items[index]), self._readings[index]
             if readings:  # Otherwise the plan does not decide on the item: send it as it is.
-                item = _shown_item(item, readings, plan)
+                item = _shown_item(item, readings, parts)
                 if item is None:
                     continue
             if omits_provider_result:
@@ -169,7 +174,7 @@ class MessagesTranscript(Transcript):
             ends |= {reading.message: readings[-1].message for reading in readings}
         return ends
 
-    def _markable_blocks(self, plan: MessagePlan, remaining: Sequence[int]) -> list[Block]:
+    def _markable_blocks(self, parts: PartsByMessage, remaining: Sequence[int]) -> list[Block]:
         """Return the blocks of the remaining items that can carry a cache mark in the prompt."""
         return [
             Block(index, number, reading.message, block)
@@ -177,7 +182,7 @@ class MessagesTranscript(Transcript):
             for number, (block, reading) in enumerate(
                 zip(_blocks(self._items[index]) or (), self._readings[index], strict=False)
             )
-            if _can_carry_mark(reading, plan)
+            if _can_carry_mark(reading, parts[reading.message])
         ]
 
     def _read(self, item: Json, blocks: Sequence[Any]) -> list[_BlockReading]:
@@ -318,28 +323,32 @@ def _place_system_messages(items: Sequence[NumberedItem]) -> list[NumberedItem]:
     return ordered + system_messages
 
 
-def _shown_item(item: Json, readings: Sequence[_BlockReading], plan: MessagePlan) -> Json | None:
+def _shown_item(
+    item: Json, readings: Sequence[_BlockReading], parts: PartsByMessage
+) -> Json | None:
     """Return the message with only the blocks that the plan shows.
 
-    `readings` says how each block was read. Return None if nothing but thinking remains, and `item`
-    itself if all its blocks are shown unchanged. If an omitted call has a provider's signature, the
-    first remaining call gets it, because Gemini refuses a first call without a signature.
+    `readings` says how each block was read, and `parts` what is shown of each message. Return None
+    if nothing but thinking remains, and `item` itself if all its blocks are shown unchanged. If an
+    omitted call has a provider's signature, the first remaining call gets it, because Gemini
+    refuses a first call without a signature.
     """
     content = item["content"]
     # If the content is a plain text, the item is one message. The substitute "" omits it.
     if isinstance(content, str):
-        is_shown, text = plan.shows(readings[0].message), plan.text(readings[0].message)
-        if not is_shown or text == "":
+        part = parts[readings[0].message]
+        if not part.is_shown or part.text == "":
             return None
-        return item if text is None else {**item, "content": text}
+        return item if part.text is None else {**item, "content": part.text}
     # Collect the shown blocks, with their texts replaced or cut. Several text blocks may be of one
     # message. Its substitute text replaces them all, but a `CutText` cuts each of them.
     blocks: list[Any] = []
     substituted: set[int] = set()  # messages whose substitute text is already in a block
-    cut = _cut_blocks(content, readings, plan)
+    cut = _cut_blocks(content, readings, parts)
     for number, (block, reading) in enumerate(zip(content, readings, strict=True)):
+        part = parts[reading.message]
         shown_block = (
-            cut[number] if number in cut else _shown_block(block, reading, plan, substituted)
+            cut[number] if number in cut else _shown_block(block, reading, part, substituted)
         )
         if shown_block is not OMITTED:
             blocks.append(shown_block)
@@ -354,7 +363,7 @@ def _shown_item(item: Json, readings: Sequence[_BlockReading], plan: MessagePlan
 
 
 def _cut_blocks(
-    content: Sequence[Any], readings: Sequence[_BlockReading], plan: MessagePlan
+    content: Sequence[Any], readings: Sequence[_BlockReading], parts: PartsByMessage
 ) -> dict[int, Any]:
     """Cut the text blocks of the messages whose substitute text is a `CutText`.
 
@@ -363,8 +372,8 @@ def _cut_blocks(
     """
     blocks: dict[int, Any] = {}
     for message in {reading.message for reading in readings}:
-        text = plan.text(message) if plan.shows(message) else None
-        if not isinstance(text, CutText):
+        text = parts[message].text
+        if not (parts[message].is_shown and isinstance(text, CutText)):
             continue
         numbers = [
             number
@@ -376,26 +385,26 @@ def _cut_blocks(
 
 
 def _shown_block(
-    block: Any, reading: _BlockReading, plan: MessagePlan, substituted: set[int]
+    block: Any, reading: _BlockReading, part: ShownParts, substituted: set[int]
 ) -> Any:
     """Return the block as the plan shows it, or OMITTED.
 
-    If the block's message has a substitute text, the message's first text block gets this text, and
-    its other text blocks are omitted. `substituted` are the messages whose first text block got
-    the text already; this function adds the message to it.
+    `part` says what the plan shows of the block's message. If the block's message has a substitute
+    text, the message's first text block gets this text, and its other text blocks are omitted.
+    `substituted` are the messages whose first text block got the text already; this function adds
+    the message to it.
     """
     # A plan does not decide on these blocks.
     if reading.kind in ("thinking", "other"):
         return block
     if reading.kind == "call":
-        if not plan.shows_call(reading.message, reading.call):
+        if reading.call not in part.calls:
             return OMITTED
-        arguments = plan.arguments(reading.message, reading.call)
+        arguments = part.calls[reading.call]
         return block if arguments is None else {**block, "input": json.loads(arguments)}
-    if not plan.shows(reading.message):
+    if not part.is_shown:
         return OMITTED
-    # `text` is the substitute for the message's text: None for its own, "" if only calls are shown.
-    text = plan.text(reading.message)
+    text = part.text
     if text is None or reading.kind == "media":
         return block
     # Replace the text of a result, or of the message's text blocks.
@@ -409,13 +418,13 @@ def _shown_block(
     return part_with(block, text)
 
 
-def _can_carry_mark(reading: _BlockReading, plan: MessagePlan) -> bool:
+def _can_carry_mark(reading: _BlockReading, part: ShownParts) -> bool:
     """Return whether a block is in the prompt in a form that can carry a cache mark."""
     if reading.kind == "call":
-        return plan.shows_call(reading.message, reading.call)
+        return reading.call in part.calls
     if reading.kind == "text":
-        return plan.shows_complete(reading.message)
-    return reading.kind in ("result", "media") and plan.shows(reading.message)
+        return part.is_shown and part.text is None
+    return reading.kind in ("result", "media") and part.is_shown
 
 
 def _without_citations(item: Any) -> Any:

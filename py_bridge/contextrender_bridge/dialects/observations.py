@@ -98,8 +98,9 @@ class ObservationTranscript(ItemTranscript):
     def _shown_item(self, item: Json, message: int, plan: MessagePlan) -> Json | None:
         """Return the item of the message at position `message` as shown; None if it is omitted."""
         # `text` is None if the message is shown unchanged, and empty if it is omitted.
-        text = plan.text(message)
-        if not plan.shows(message):
+        part = plan.part(message)
+        text = part.text
+        if not part.is_shown:
             # A request must not end with a message of the model, so a text replaces the last
             # result.
             is_last = message == len(self.messages) - 1

@@ -26,7 +26,7 @@ from contextrender_bridge.dialects.contents import (
     full_text,
     with_text,
 )
-from contextrender_bridge.dialects.message_plan import MessagePlan
+from contextrender_bridge.dialects.message_plan import MessagePlan, ShownParts
 from contextrender_bridge.dialects.signatures import signature_of, with_signature
 
 # By type of call: its canonical type, and the field with its arguments.
@@ -139,11 +139,15 @@ class ResponsesTranscript(Transcript):
         shown_items: dict[int, Any] = {}
         # Groups with nothing but reasoning are always shown.
         shown_groups = self._reasoning_items.keys() - self._groups_with_items
-        for index in self._remaining_items(plan):
+        remaining = self._remaining_items(plan)
+        parts = plan.parts({self._readings[index].message for index in remaining} - {_UNKNOWN})
+        for index in remaining:
             item, reading = self._items[index], self._readings[index]
             if reading.kind == "reasoning":
                 continue
-            shown_item = _shown_item(item, reading, plan, substituted)
+            shown_item = item
+            if reading.kind != "other":
+                shown_item = _shown_item(item, reading, parts[reading.message], substituted)
             if shown_item is not OMITTED:
                 shown_items[index] = shown_item
                 shown_groups.add(reading.group)
@@ -293,27 +297,25 @@ class ResponsesTranscript(Transcript):
 RESPONSES = Dialect("input", ResponsesTranscript)
 
 
-def _shown_item(item: Any, reading: _ItemReading, plan: MessagePlan, substituted: set[int]) -> Any:
+def _shown_item(item: Any, reading: _ItemReading, part: ShownParts, substituted: set[int]) -> Any:
     """Return the item as the plan shows it, or OMITTED.
 
-    If the item's message has a substitute text, the message's first text item gets this text, and
-    its other text items are omitted. `substituted` are the messages whose first text item got the
-    text already; this function adds the message to it.
+    `part` says what the plan shows of the item's message. If the item's message has a substitute
+    text, the message's first text item gets this text, and its other text items are omitted.
+    `substituted` are the messages whose first text item got the text already; this function adds
+    the message to it.
     """
-    if reading.kind == "other":
-        return item
     if reading.kind == "call":
-        if not plan.shows_call(reading.message, reading.call):
+        if reading.call not in part.calls:
             return OMITTED
-        arguments = plan.arguments(reading.message, reading.call)
+        arguments = part.calls[reading.call]
         if arguments is None or item["type"] in _SHELLS:
             return item  # The provider accepts calls of its shell tools only unchanged.
         key = "arguments" if "arguments" in item else "input"
         return {**item, key: arguments}
-    if not plan.shows(reading.message):
+    if not part.is_shown:
         return OMITTED
-    # `text` is the substitute for the message's text: None for its own, "" if only calls are shown.
-    text = plan.text(reading.message)
+    text = part.text
     if text is None:
         return item
     if reading.kind == "provider_result":
