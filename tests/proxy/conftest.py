@@ -9,10 +9,9 @@ import httpx
 import pytest
 from contextrender_bridge import ContextRender, Credentials
 from contextrender_bridge.base.settings import Settings
-from contextrender_bridge.body_limits import BodyLimits
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.proxy.app import Proxy, trust_nobody, trust_own_programs
-from contextrender_bridge.request_guards import Guard
+from contextrender_bridge.request_guards import BodyLimits, Guard
 
 from tests.support.scripted_model import Model, serving
 

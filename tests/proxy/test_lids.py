@@ -9,10 +9,9 @@ from dataclasses import replace
 import httpx
 import pytest
 from contextrender_bridge.base.settings import Settings
-from contextrender_bridge.body_limits import BodyLimits
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.proxy.app import Proxy, trust_everybody
-from contextrender_bridge.request_guards import Guard
+from contextrender_bridge.request_guards import BodyLimits, Guard
 from contextrender_bridge.wrap.provider_routes import ProviderRoutes
 from contextrender_bridge.wrap.proxy_listener import ProxyListener
 from contextrender_bridge.wrap.run_totals import TotalsCollector

@@ -19,9 +19,8 @@ from typing import Any
 
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.model_table import add_rates
-from contextrender_bridge.base.provider_reply import ERROR_CODE
 from contextrender_bridge.base.rates import SEARCH_ITEM, TOOL_ITEMS
-from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.base.usage import ERROR_CODE, Usage
 
 _NAMES = re.compile(rb'usage|"timings"|prompt_eval_count|invocationMetrics|billed_units', re.I)
 """A reply without any of these has no usage."""

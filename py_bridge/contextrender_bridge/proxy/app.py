@@ -22,7 +22,6 @@ from contextrender_bridge.asgi import (
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.base.settings import Settings
-from contextrender_bridge.body_limits import BodyLimits
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.listening import STATUS_PATH
 from contextrender_bridge.proxy.bodies import LARGE_CHARACTERS
@@ -44,6 +43,7 @@ from contextrender_bridge.proxy.routing import (
     first,
     json_body,
 )
+from contextrender_bridge.request_guards import BodyLimits
 
 Trust = Callable[[Scope, Target], Awaitable[bool]]
 """A rule that returns whether a request without a token may use the proxy's own token."""

@@ -33,10 +33,10 @@ from contextrender_bridge.base.settings import (
     current_settings,
     parse_setting,
 )
-from contextrender_bridge.body_limits import BodyLimits
 from contextrender_bridge.client.credentials import FILE_NAME, LOOPBACK, load_credentials
 from contextrender_bridge.listening import address, http_config, listen
 from contextrender_bridge.process_memory import limit_free_memory
+from contextrender_bridge.request_guards import BodyLimits
 
 if TYPE_CHECKING:
     from contextrender_bridge.asgi import App

@@ -7,8 +7,8 @@ import gc
 from collections.abc import Callable
 
 from contextrender_bridge.asgi import Send
-from contextrender_bridge.base.provider_reply import ProviderReply
 from contextrender_bridge.base.settings import Settings
+from contextrender_bridge.base.usage import ProviderReply
 from contextrender_bridge.client.fitting import RenderedRequest
 from contextrender_bridge.dialects import DIALECTS
 from contextrender_bridge.process_memory import return_free_memory

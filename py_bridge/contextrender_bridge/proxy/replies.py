@@ -18,8 +18,7 @@ import httpx
 from contextrender_bridge.asgi import Headers, Message, Send
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.contents import Decoder, decode_body
-from contextrender_bridge.base.provider_reply import ProviderReply
-from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.base.usage import ProviderReply, Usage
 from contextrender_bridge.base.usage_reading import error_code_of, read_error_code, read_usage
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.proxy.connections import Connections, Content, Unavailable

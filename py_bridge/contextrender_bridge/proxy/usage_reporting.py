@@ -14,8 +14,7 @@ from typing import Any
 
 from contextrender_bridge.asgi import Headers
 from contextrender_bridge.base import wire
-from contextrender_bridge.base.provider_reply import NO_REPLY, ProviderReply
-from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.base.usage import NO_REPLY, ProviderReply, Usage
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.fitting import (
     BYTES_PER_TOKEN,

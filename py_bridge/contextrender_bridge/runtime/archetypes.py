@@ -1,15 +1,12 @@
 """Conversion between stored rows and jaclang's nodes and edges, and between types and their names.
 
-jaclang 0.16.7 has a list of edges at every node. Connecting two nodes appends to both lists. This
-must not load the thousands of stored edges that a node may have.
 Long because a node, its edges and their rows are read together.
 """
 
-from collections import UserList
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import lru_cache
-from typing import Any, Final, get_type_hints, override
+from typing import Any, Final, get_type_hints
 from uuid import UUID
 
 from jaclang.jac0core.archetype import Access, EdgeAnchor, NodeAnchor, Permission, access_level_cast
@@ -100,13 +97,12 @@ def _plain_fields(archetype: object) -> dict[str, Any]:
 
 
 def nodes_from(
-    kinds: TypeNumbers, node_rows: Iterable[NodeRow], owner: UUID, load_edges: Callable[[], None]
+    kinds: TypeNumbers, node_rows: Iterable[NodeRow], owner: UUID
 ) -> list[tuple[Any, bytes] | Exception]:
-    """Build an owner's nodes from their stored rows.
+    """Build an owner's nodes from their stored rows, without their edges.
 
     Return, for each node, its anchor and its uncompressed row, or the error if its row cannot be
-    read. The first use of a node's edges calls `load_edges`, which must fill the edge lists of all
-    these nodes.
+    read.
     """
     node_rows = list(node_rows)
     nodes: list[tuple[Any, bytes] | Exception] = []
@@ -121,7 +117,7 @@ def nodes_from(
         # The constructor would make a new node, so set the attributes without it.
         anchor = NodeAnchor.__new__(NodeAnchor)
         vars(anchor).update(_state(id, owner, archetype, metadata))
-        vars(anchor).update(edges=StoredEdges(load_edges), version=0, topology_index_data=None)
+        vars(anchor).update(version=0, topology_index_data=None)
         archetype.__jac__ = anchor
         # The row of an older version lacks newer fields, which get their defaults in the node.
         # Return a row with these defaults; otherwise the node would count as changed.
@@ -272,84 +268,3 @@ def _state(id: UUID, owner: UUID, archetype: object, metadata: Mapping[str, Any]
         "persistent": True,
         "hash": HASH_STORED,
     }
-
-
-Edge = Any
-
-
-def forget_edges(anchors: Iterable[Any], read: Callable[[], None]) -> None:
-    """Forget the loaded edges of these nodes. Their first use calls `read`, which reads them."""
-    for anchor in anchors:
-        anchor.edges = StoredEdges(read)
-
-
-class StoredEdges(UserList[Edge]):
-    """A node's edges: first the stored edges, then new edges, which were appended since.
-
-    The stored edges are read at the first use of the list other than `append`.
-    """
-
-    def __init__(self, read: Callable[[], None]) -> None:
-        """Create a list whose stored edges are not read yet.
-
-        Its first use calls `read`, which must call `fill` for this list. `read` may also fill the
-        lists of other nodes.
-        """
-        self._read = read
-        self.is_unread = True
-        self._edges: list[Edge] = []
-
-    def fill(self, edges: list[Edge]) -> None:
-        """Insert the stored edges before the edges that were appended, which may be among them."""
-        self.is_unread = False
-        ids = {edge.id for edge in edges}
-        self._edges = [*edges, *(edge for edge in self._edges if edge.id not in ids)]
-
-    @property
-    def data(self) -> list[Edge]:
-        """All edges, as a plain list. Reads the stored edges if they are unread."""
-        if self.is_unread:
-            self._read()
-        return self._edges
-
-    @data.setter
-    def data(self, edges: list[Edge]) -> None:
-        self._edges = edges
-
-    @override
-    def append(self, item: Edge) -> None:
-        self._edges.append(item)
-
-    @override
-    def __iter__(self) -> Iterator[Edge]:
-        return iter(self.data)
-
-    # Copies and slices are plain lists.
-
-    @override
-    def __getitem__(self, i: Any) -> Any:
-        return self.data[i]
-
-    @override
-    def copy(self) -> list[Edge]:  # type: ignore[override]
-        return self.data.copy()
-
-    @override
-    def __copy__(self) -> list[Edge]:  # type: ignore[override]
-        return self.data.copy()
-
-    @override
-    def __add__(self, other: Any) -> list[Edge]:  # type: ignore[override]
-        return self.data + list(other)
-
-    @override
-    def __radd__(self, other: Any) -> list[Edge]:  # type: ignore[override]
-        return list(other) + self.data
-
-    @override
-    def __mul__(self, n: int) -> list[Edge]:  # type: ignore[override]
-        return self.data * n
-
-    @override
-    def __rmul__(self, n: int) -> list[Edge]:  # type: ignore[override]
-        return self.data * n

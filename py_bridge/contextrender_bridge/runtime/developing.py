@@ -12,8 +12,8 @@ from jaclang.jac0core.runtime import JacRuntimeInterface as Jac
 from jaclang.runtimelib.builtin import printgraph
 
 from contextrender_bridge.base.errors import CommandError, ContextRenderError
-from contextrender_bridge.runtime.anchors import list_nodes
 from contextrender_bridge.runtime.memory import owned_node
+from contextrender_bridge.runtime.queries import list_nodes
 from contextrender_bridge.sessions.ids import session_id
 
 MAX_SESSIONS: Final = 100_000

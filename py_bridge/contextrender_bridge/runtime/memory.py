@@ -1,17 +1,17 @@
 """The graph of one user in one request, whose changes are committed together or not at all.
 
 It implements the request memory of jaclang 0.16.7 with the store. Long because jaclang's interface
-reads, changes and commits in one class.
+reads, changes and commits in one class, and the functions below it do so for Jac's code.
 """
 
 import logging
-from collections import defaultdict
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections import UserList, defaultdict
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, partial
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, cast, override
 from uuid import UUID
 
 from jaclang.jac0core.archetype import (
@@ -27,10 +27,8 @@ from contextrender_bridge.runtime.archetypes import (
     HASH_NEW,
     HASH_STORED,
     EdgeToLoad,
-    StoredEdges,
     edge_name,
     edges_from,
-    forget_edges,
     name_of,
     nodes_from,
     number_of,
@@ -54,6 +52,79 @@ NO_ROWS: Final = -1
 
 NodesById = dict[UUID, tuple[Any, StoredNode] | None]
 """Anchors of nodes with their rows, by id; None for a node that does not exist."""
+
+
+class StoredEdges(UserList[Any]):
+    """A node's edges: first the stored edges, then new edges, which were appended since.
+
+    The stored edges, which may be thousands, are read at the first use of the list other than
+    `append`, because jaclang appends to the lists of both nodes that it connects.
+    """
+
+    def __init__(self, read: Callable[[], None]) -> None:
+        """Create a list whose stored edges are not read yet.
+
+        Its first use calls `read`, which must call `fill` for this list. `read` may also fill the
+        lists of other nodes.
+        """
+        self._read = read
+        self.is_unread = True
+        self._edges: list[Any] = []
+
+    def fill(self, edges: list[Any]) -> None:
+        """Insert the stored edges before the edges that were appended, which may be among them."""
+        self.is_unread = False
+        ids = {edge.id for edge in edges}
+        self._edges = [*edges, *(edge for edge in self._edges if edge.id not in ids)]
+
+    @property
+    def data(self) -> list[Any]:
+        """All edges, as a plain list. Reads the stored edges if they are unread."""
+        if self.is_unread:
+            self._read()
+        return self._edges
+
+    @data.setter
+    def data(self, edges: list[Any]) -> None:
+        self._edges = edges
+
+    @override
+    def append(self, item: Any) -> None:
+        self._edges.append(item)
+
+    @override
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.data)
+
+    # Copies and slices are plain lists.
+
+    @override
+    def __getitem__(self, i: Any) -> Any:
+        return self.data[i]
+
+    @override
+    def copy(self) -> list[Any]:  # type: ignore[override]
+        return self.data.copy()
+
+    @override
+    def __copy__(self) -> list[Any]:  # type: ignore[override]
+        return self.data.copy()
+
+    @override
+    def __add__(self, other: Any) -> list[Any]:  # type: ignore[override]
+        return self.data + list(other)
+
+    @override
+    def __radd__(self, other: Any) -> list[Any]:  # type: ignore[override]
+        return list(other) + self.data
+
+    @override
+    def __mul__(self, n: int) -> list[Any]:  # type: ignore[override]
+        return self.data * n
+
+    @override
+    def __rmul__(self, n: int) -> list[Any]:  # type: ignore[override]
+        return self.data * n
 
 
 class RequestMemory(TieredMemory):
@@ -167,8 +238,9 @@ class RequestMemory(TieredMemory):
         self._looked_up.update(nodes.keys() - existing.keys())
         self.__mem__ |= {id: anchor for id, (anchor, _) in existing.items()}
         self._changes.nodes |= {id: row for id, (_, row) in existing.items()}
-        anchors = [anchor for anchor, _ in existing.values()]
-        forget_edges(anchors, partial(self._read_edges, [*existing]))
+        read_edges = partial(self._read_edges, [*existing])
+        for anchor, _ in existing.values():
+            anchor.edges = StoredEdges(read_edges)
         return True
 
     def row(self, id: UUID) -> bytes | None:
@@ -332,14 +404,17 @@ class RequestMemory(TieredMemory):
         this program cannot read are not added; log them, and remember them as unreadable.
         """
         group: list[UUID] = []  # The loop below adds the ids, before any edges are used.
-        nodes = nodes_from(self.store.kinds, node_rows, owner, partial(self._read_edges, group))
+        read_edges = partial(self._read_edges, group)
+        nodes = nodes_from(self.store.kinds, node_rows, owner)
         for (id, rev, kind, _), node in zip(node_rows, nodes, strict=True):
             if isinstance(node, Exception):
                 # A later version of the program may have written the row. Do not overwrite it.
                 self._changes.unreadable[id] = rev
                 _warn_unreadable(id, ".".join(self.store.kinds.name(kind)), str(node))
                 continue
-            self.__mem__[id], row = node
+            anchor, row = node
+            anchor.edges = StoredEdges(read_edges)
+            self.__mem__[id] = anchor
             self._changes.nodes[id] = StoredNode(rev, row)
             group.append(id)
         return group
@@ -462,6 +537,92 @@ def nodes_at(ids: Iterable[UUID]) -> list[object]:
 def load_ahead(ids: Sequence[UUID]) -> None:
     """Load nodes together with their edges, using one read."""
     CURRENT.get().load(ids)
+
+
+def set_ids(nodes: Iterable[object], ids: Iterable[UUID]) -> None:
+    """Set the ids of several nodes, as `set_id` does."""
+    for node, id in zip(nodes, ids, strict=True):
+        cast(Any, node).__jac__.id = id
+
+
+def set_id(node: object, id: UUID) -> None:
+    """Set the id of a new node. It must not have edges yet, because edges are found by the id."""
+    cast(Any, node).__jac__.id = id
+
+
+def node_id(node: object) -> UUID:
+    """Return a node's id."""
+    return cast(UUID, cast(Any, node).__jac__.id)
+
+
+def has_edge(source: object, kind: type, target: object) -> bool:
+    """Return whether an edge of type `kind` leads from `source` to `target`.
+
+    With it, callers check that a node they have found by its id belongs to `source`. Only the edges
+    of the target are searched, because the source may be a root with very many edges.
+    """
+    start = node_id(source)
+    edges = cast(Any, target).__jac__.edges
+    return any(edge.source.id == start and type(edge.archetype) is kind for edge in edges)
+
+
+def edges_at(node: object) -> list[tuple[str, bool, UUID, object]]:
+    """Return the edges of a node, each with its type's name, direction and other end.
+
+    Each tuple has the name of the edge's type, True if the edge is outgoing, the id of the node at
+    its other end, and the edge. Outgoing edges come first, then edges are ordered by type.
+    """
+    id = node_id(node)
+
+    def order(edge: Any) -> tuple[bool, str, UUID]:
+        """Return the key by which an edge is sorted."""
+        is_incoming = edge.source.id != id
+        return is_incoming, type(edge.archetype).__name__, edge.id
+
+    result = []
+    for edge in sorted(cast(Any, node).__jac__.edges, key=order):
+        is_outgoing = edge.source.id == id
+        other_end = edge.target.id if is_outgoing else edge.source.id
+        result.append((type(edge.archetype).__name__, is_outgoing, other_end, edge.archetype))
+    return result
+
+
+def archetype_fields(archetype: object) -> dict[str, object]:
+    """Return the fields of a node or an edge."""
+    return {name: value for name, value in vars(archetype).items() if name[0] != "_"}
+
+
+def add_edges(
+    node: object, edges: Iterable[tuple[object, UUID]], *, incoming: bool = False
+) -> None:
+    """Connect a node to other nodes, like `node +>: edge :+> other` in Jac.
+
+    The node must be stored or have an edge already, because the new edges get its root, and a new
+    node has no root before its first edge. Each pair in `edges` is an edge and the id of the other
+    node, which need not be loaded. The edges lead from `node`, or to it if `incoming` is true.
+    """
+    memory, node_anchor = CURRENT.get(), cast(Any, node).__jac__
+    anchors: list[EdgeAnchor] = []
+    for edge, other in edges:
+        ends = node_anchor, memory.anchor_or_stub(other)
+        source, target = reversed(ends) if incoming else ends
+        anchor = EdgeAnchor(archetype=edge, source=source, target=target, is_undirected=False)
+        anchor.persistent, anchor.root = True, node_anchor.root
+        cast(Any, edge).__jac__ = anchor
+        node_anchor.edges.append(anchor)
+        # A node that is not loaded gets its edges from the store later.
+        if (other_anchor := memory.__mem__.get(other)) is not None:
+            other_anchor.edges.append(anchor)
+        anchors.append(anchor)
+    memory.put_all(anchors)
+
+
+def delete_edge(source: object, kind: type, target: object) -> None:
+    """Delete the edge of a type from `source` to `target`, if there is one.
+
+    Unlike `del` in Jac, this does not read the source's other edges.
+    """
+    CURRENT.get().delete_edge(node_id(source), kind, node_id(target))
 
 
 @lru_cache(1_000)

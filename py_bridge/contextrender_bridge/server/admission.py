@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from contextrender_bridge.base.errors import Unauthorized
 from contextrender_bridge.base.settings import Settings
-from contextrender_bridge.body_limits import BodyLimits
+from contextrender_bridge.request_guards import BodyLimits
 from contextrender_bridge.server.accounts.callers import Caller
 from contextrender_bridge.server.accounts.sign_in import SMALL, FindCaller, SignIn
 from contextrender_bridge.server.accounts.users import LOCAL_USER, Accounts

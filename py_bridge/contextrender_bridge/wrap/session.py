@@ -31,7 +31,6 @@ from contextrender_bridge.base.installing import how_to_install
 from contextrender_bridge.base.network_proxy import network_proxy_of
 from contextrender_bridge.base.paths import data_dir, make_data_private, write_private
 from contextrender_bridge.base.settings import Settings
-from contextrender_bridge.body_limits import BodyLimits
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client.async_client import AsyncContextRender
 from contextrender_bridge.client.credentials import LOOPBACK, Credentials
@@ -39,6 +38,7 @@ from contextrender_bridge.leases import hold_lease
 from contextrender_bridge.listening import address, http_config, listen
 from contextrender_bridge.local_service import find_service, restart_dead_service, sign_in_code
 from contextrender_bridge.process_memory import limit_free_memory
+from contextrender_bridge.request_guards import BodyLimits
 from contextrender_bridge.wrap.agents.base import Agent, RunRequest
 from contextrender_bridge.wrap.agents.openclaw import remove_stale_files
 from contextrender_bridge.wrap.child import run_child

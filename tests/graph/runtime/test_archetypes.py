@@ -9,7 +9,8 @@ from typing import Any, get_origin, get_type_hints
 
 import pytest
 from contextrender_bridge.base.paths import app_dir
-from contextrender_bridge.runtime.archetypes import StoredEdges, build, encode
+from contextrender_bridge.runtime.archetypes import build, encode
+from contextrender_bridge.runtime.memory import StoredEdges
 from contextrender_bridge.server.runtime import load_app
 from jaclang.jac0core.archetype import AccessLevel, Permission
 

@@ -11,9 +11,14 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from contextrender_bridge.base.settings import Settings
-from contextrender_bridge.body_limits import PAUSE_SECONDS, BodyLimits
 from contextrender_bridge.listening import http_config
-from contextrender_bridge.request_guards import MAX_HEADER_BYTES, Guard, guarded_protocol
+from contextrender_bridge.request_guards import (
+    MAX_HEADER_BYTES,
+    PAUSE_SECONDS,
+    BodyLimits,
+    Guard,
+    guarded_protocol,
+)
 from contextrender_bridge.server.limits.counting import network_of
 from starlette.applications import Starlette
 from starlette.middleware import Middleware

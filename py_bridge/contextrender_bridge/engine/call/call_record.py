@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final, Self
 
 from contextrender_bridge.base.errors import InvalidRequest
-from contextrender_bridge.base.provider_reply import NO_REPLY, ProviderReply
+from contextrender_bridge.base.usage import NO_REPLY, ProviderReply
 from contextrender_bridge.engine.call.render_call import RenderedCall
 from contextrender_bridge.engine.call.settings import RENDERED, CallMetadata, RenderSettings
 from contextrender_bridge.engine.plan.selection import Selection

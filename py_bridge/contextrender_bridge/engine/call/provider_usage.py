@@ -7,8 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from contextrender_bridge.base.errors import InvalidRequest
-from contextrender_bridge.base.provider_reply import NO_REPLY, REPLY_FIELDS, ProviderReply
-from contextrender_bridge.base.usage import TOKEN_FIELDS, is_count
+from contextrender_bridge.base.usage import (
+    NO_REPLY,
+    REPLY_FIELDS,
+    TOKEN_FIELDS,
+    ProviderReply,
+    is_count,
+)
 from contextrender_bridge.engine.call.call_record import CallRecord
 from contextrender_bridge.engine.call.settings import RENDERED, check_delivery, short_name
 

@@ -1,11 +1,11 @@
-"""Edges read by anchors, with a store whose damaged index gives a wrong edge."""
+"""Queries of edges, in a store whose damaged index gives a wrong edge."""
 
 from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
-from contextrender_bridge.runtime.anchors import fetch_edges
 from contextrender_bridge.runtime.memory import CURRENT
+from contextrender_bridge.runtime.queries import fetch_edges
 
 
 def test_edge_that_leads_from_another_node_is_skipped_or_an_error() -> None:

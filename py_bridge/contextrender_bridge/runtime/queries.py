@@ -1,4 +1,4 @@
-"""Access to the stored graph that Jac does not have: by ids, in batches, or without archetypes."""
+"""Queries of the stored graph that Jac does not have: by ids, in batches, or without archetypes."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -6,40 +6,11 @@ from itertools import accumulate, groupby
 from typing import Any, cast
 from uuid import UUID
 
-from jaclang.jac0core.archetype import EdgeAnchor
-
 from contextrender_bridge.runtime.archetypes import value_problem
-from contextrender_bridge.runtime.memory import CURRENT
+from contextrender_bridge.runtime.memory import CURRENT, archetype_fields, node_id
 from contextrender_bridge.sessions.ids import caller_root
 from contextrender_bridge.store import rows
 from contextrender_bridge.store.base import Place
-
-
-def set_ids(nodes: Iterable[object], ids: Iterable[UUID]) -> None:
-    """Set the ids of several nodes, as `set_id` does."""
-    for node, id in zip(nodes, ids, strict=True):
-        cast(Any, node).__jac__.id = id
-
-
-def set_id(node: object, id: UUID) -> None:
-    """Set the id of a new node. It must not have edges yet, because edges are found by the id."""
-    cast(Any, node).__jac__.id = id
-
-
-def node_id(node: object) -> UUID:
-    """Return a node's id."""
-    return cast(UUID, cast(Any, node).__jac__.id)
-
-
-def has_edge(source: object, kind: type, target: object) -> bool:
-    """Return whether an edge of type `kind` leads from `source` to `target`.
-
-    With it, callers check that a node they have found by its id belongs to `source`. Only the edges
-    of the target are searched, because the source may be a root with very many edges.
-    """
-    start = node_id(source)
-    edges = cast(Any, target).__jac__.edges
-    return any(edge.source.id == start and type(edge.archetype) is kind for edge in edges)
 
 
 def nodes_before(ids: Iterable[UUID], kind: type) -> list[UUID]:
@@ -74,65 +45,6 @@ def list_nodes(kind: type, before: Place | None, limit: int) -> list[object]:
             break
         before = places[-1]
     return nodes
-
-
-def edges_at(node: object) -> list[tuple[str, bool, UUID, object]]:
-    """Return the edges of a node, each with its type's name, direction and other end.
-
-    Each tuple has the name of the edge's type, True if the edge is outgoing, the id of the node at
-    its other end, and the edge. Outgoing edges come first, then edges are ordered by type.
-    """
-    id = node_id(node)
-
-    def order(edge: Any) -> tuple[bool, str, UUID]:
-        """Return the key by which an edge is sorted."""
-        is_incoming = edge.source.id != id
-        return is_incoming, type(edge.archetype).__name__, edge.id
-
-    result = []
-    for edge in sorted(cast(Any, node).__jac__.edges, key=order):
-        is_outgoing = edge.source.id == id
-        other_end = edge.target.id if is_outgoing else edge.source.id
-        result.append((type(edge.archetype).__name__, is_outgoing, other_end, edge.archetype))
-    return result
-
-
-def archetype_fields(archetype: object) -> dict[str, object]:
-    """Return the fields of a node or an edge."""
-    return {name: value for name, value in vars(archetype).items() if name[0] != "_"}
-
-
-def add_edges(
-    node: object, edges: Iterable[tuple[object, UUID]], *, incoming: bool = False
-) -> None:
-    """Connect a node to other nodes, like `node +>: edge :+> other` in Jac.
-
-    The node must be stored or have an edge already, because the new edges get its root, and a new
-    node has no root before its first edge. Each pair in `edges` is an edge and the id of the other
-    node, which need not be loaded. The edges lead from `node`, or to it if `incoming` is true.
-    """
-    memory, node_anchor = CURRENT.get(), cast(Any, node).__jac__
-    anchors: list[EdgeAnchor] = []
-    for edge, other in edges:
-        ends = node_anchor, memory.anchor_or_stub(other)
-        source, target = reversed(ends) if incoming else ends
-        anchor = EdgeAnchor(archetype=edge, source=source, target=target, is_undirected=False)
-        anchor.persistent, anchor.root = True, node_anchor.root
-        cast(Any, edge).__jac__ = anchor
-        node_anchor.edges.append(anchor)
-        # A node that is not loaded gets its edges from the store later.
-        if (other_anchor := memory.__mem__.get(other)) is not None:
-            other_anchor.edges.append(anchor)
-        anchors.append(anchor)
-    memory.put_all(anchors)
-
-
-def delete_edge(source: object, kind: type, target: object) -> None:
-    """Delete the edge of a type from `source` to `target`, if there is one.
-
-    Unlike `del` in Jac, this does not read the source's other edges.
-    """
-    CURRENT.get().delete_edge(node_id(source), kind, node_id(target))
 
 
 def has_nodes_between(first: UUID, last: UUID) -> bool:
