@@ -1,11 +1,11 @@
 """Measure very long sessions: `python -m bench.joined_sessions RUNS... [--tokens 2000000]`.
 
 Recorded runs are joined until each session has this many tokens, and every call is rendered as for
-a live agent. The table has the share of steps with all values in each tenth of the calls, for the
-same runs rendered alone and for the joined session, so that a loss in long sessions shows. Both
-count the values that a step used of its own run: an answer that repeats a word of another run did
-not need that run. Two more columns have the prompt that shrank most from one call to the next, and
-the user messages that some prompt omitted.
+a live agent. The table has the share of steps with all values, for all calls and for each tenth of
+them, for the same runs rendered alone and for the joined session, so that a loss in long sessions
+shows. Both count the values that a step used of its own run: an answer that repeats a word of
+another run did not need that run. Two more columns have the prompt that shrank most from one call
+to the next, and the user messages that some prompt omitted.
 """
 
 import argparse
@@ -50,12 +50,12 @@ class SessionFigures:
         both_over_budget = [pair for pair in pairwise(self.prompt_tokens) if all(pair)]
         return min(both_over_budget, key=lambda pair: pair[1] / pair[0], default=(0, 0))
 
-    def shares(self) -> list[float]:
-        """Return the share of steps with all values in each tenth of the calls, in percent."""
-        size = len(self.has_all_values) / TENTHS
+    def shares(self, parts: int) -> list[float]:
+        """Divide the calls into equal parts, and return each part's steps with all values, in %."""
+        size = len(self.has_all_values) / parts
         shares: list[float] = []
-        for tenth in range(TENTHS):
-            start, end = round(tenth * size), round((tenth + 1) * size)
+        for part in range(parts):
+            start, end = round(part * size), round((part + 1) * size)
             steps = [has_all for has_all in self.has_all_values[start:end] if has_all is not None]
             shares.append(100 * sum(steps) / max(1, len(steps)))
         return shares
@@ -147,17 +147,19 @@ def main() -> None:
     parser.add_argument("runs", type=Path, nargs="+")
     parser.add_argument("--tokens", type=int, default=2_000_000)
     options = parser.parse_args()
-    print("session | calls | steps with all values in each tenth, % | largest fall | users omitted")
+    print(
+        "session | calls | steps with all values: all, each tenth, % | largest fall | users omitted"
+    )
     for group in groups_of(read_runs(options.runs), options.tokens):
         figures_alone = measure(group)
         figures_joined = measure([join_runs(group)], figures_alone.used_values)
         for name, figures in (("alone", figures_alone), ("joined", figures_joined)):
             before, after = figures.largest_fall
-            shares = " ".join(f"{share:5.1f}" for share in figures.shares())
+            tenths = " ".join(f"{share:5.1f}" for share in figures.shares(TENTHS))
             omitted = f"{figures.omitted_user_messages} of {figures.user_messages}"
             print(
                 f"{name}, {len(group)} runs of {group[0].source} | {len(figures.prompt_tokens):,} "
-                f"| {shares} | {before:,} to {after:,} | {omitted}",
+                f"| {figures.shares(1)[0]:.1f}, {tenths} | {before:,} to {after:,} | {omitted}",
                 flush=True,
             )
 

@@ -81,7 +81,7 @@ def result_scores(messages: list[Json]) -> list[float]:
         if position in answers:
             asking, place = answers[position]
             cost += COUNTER.call(messages[asking]["tool_calls"][place])
-        age = since * max(1, since / 200)
+        age = since * (1 + since / 200)
         scores.append(
             (1 + introduced[result]) ** 0.4
             * (1 + len(use_turns[result])) ** 0.6

@@ -18,7 +18,7 @@ MIN_COST: Final = 30
 """The result score of a smaller result is computed as if it had this number of tokens."""
 
 LONG_AGE: Final = 200
-"""The turns after which a result's age grows faster, because long sessions turn to other tasks."""
+"""The turns after which a result's age counts twice, because long sessions turn to other tasks."""
 
 LOG_ODDS: Final = -2.73
 """The logarithm of a factor. `worth_of` times this factor is the odds that a result is used."""
@@ -116,11 +116,11 @@ def worth_of(context: CallContext) -> Floats:
 
 
 def age_of(context: CallContext) -> Floats:
-    """Return the age of each result: the turns since it was last used, at least 1.
+    """Return the age of each result, from the turns since it was last used, at least 1.
 
-    If a result was never used, the turns since its own turn count. From `LONG_AGE` turns on, the
-    age grows with their square.
+    If a result was never used, the turns since its own turn count. An age grows faster than the
+    number of turns (docs/policies.md, Result score).
     """
     turns = np.maximum(context.turn - context.tracking.last_use_turns.values, 1)
-    age: Floats = turns * np.maximum(1, turns / LONG_AGE)
+    age: Floats = turns * (1 + turns / LONG_AGE)
     return age
