@@ -38,7 +38,11 @@ def is_agent_file(name: str) -> bool:
 
 
 def agent_reader(path: Path) -> Reader | None:
-    """Return the reader of the agent that wrote a file, by its tables or first lines, or None."""
+    """Return the function that reads the file, depending on the agent that wrote it.
+
+    A SQLite store is recognized by its tables, a JSON Lines file by its first lines. Return None if
+    no agent wrote the file.
+    """
     try:
         with path.open("rb") as file:
             if file.read(len(SQLITE_HEADER)) == SQLITE_HEADER:

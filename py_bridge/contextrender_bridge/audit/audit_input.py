@@ -58,7 +58,10 @@ class AuditInput:
     """The `id()` of each run with a readable usage."""
 
     def files(self, folder: Path, *, is_session: Callable[[str], bool]) -> Iterator[Path]:
-        """Yield each file below a folder whose name is a session's. Links are followed once."""
+        """Yield each file below a folder whose name is a session's, by `is_session`.
+
+        Links are followed, but no file is yielded twice. Record folders that cannot be read.
+        """
         visited: set[str] = set()
 
         def is_new(path: Path) -> bool:
@@ -89,7 +92,10 @@ class AuditInput:
 
     @property
     def sentences(self) -> list[str]:
-        """Sentences on unreadable files, ignored lines and calls without usage, if any."""
+        """Sentences for the user on what could not be read, or an empty list.
+
+        They are about unreadable files, ignored lines and calls without usage.
+        """
         sentences = []
         if self.unreadable:
             names = self.unreadable[:MAX_NAMED_FILES]
@@ -108,7 +114,11 @@ class AuditInput:
         return sentences
 
     def rows(self, path: Path, query: str) -> Iterator[sqlite3.Row]:
-        """Yield the rows that a query selects in another program's SQLite store, read-only."""
+        """Yield the rows that a query selects in another program's SQLite store.
+
+        The store is opened read-only. A damaged store is read as far as possible, and recorded as
+        unreadable.
+        """
         try:
             with closing(open_store(path)) as store:
                 store.row_factory = sqlite3.Row
@@ -123,7 +133,10 @@ class AuditInput:
         return {str(row[0]) for row in self.rows(path, query)}
 
     def lines(self, path: Path) -> Iterator[Json]:
-        """Yield the JSON objects in a file's lines. Record whether it can be read to its end."""
+        """Yield the JSON objects in the lines of a plain or compressed file, and count the file.
+
+        Record the file as unreadable if it cannot be read to its end.
+        """
         self.counts["files"] += 1
         try:
             for line in lines_in(path):
@@ -134,7 +147,10 @@ class AuditInput:
             self.cannot_read(path, error if isinstance(error, OSError) else "damaged archive")
 
     def parsed(self, text: bytes | str) -> Iterator[Json]:
-        """Yield the JSON objects in a line, and count it. Other values count as damaged lines."""
+        """Yield the JSON objects in a line, and count the line.
+
+        Each other value, or damaged text, counts as a damaged line. Invalid UTF-8 is replaced.
+        """
         self.counts["lines"] += 1
         for value in json_values(text):
             if isinstance(value, dict):
@@ -175,7 +191,10 @@ class AuditInput:
             self.runs.append(run)
 
     def merge_copies(self) -> AuditInput:
-        """Assign each call's usage to one run and remove copied runs. Call this once, at last."""
+        """Assign each call's usage to one run, remove runs that are copies, and return this input.
+
+        Call this once, after all usage and all runs have been added.
+        """
         originals = _original_records(self._records)
         without_usage = [record for record in originals if record.usage is None]
         self.counts[CALLS_WITHOUT_USAGE] = len(without_usage)
@@ -208,9 +227,10 @@ def _original_records(records: list[UsageRecord]) -> list[UsageRecord]:
 
 
 def _calls_by_key(records: list[UsageRecord]) -> dict[str, str]:
-    """Map each key to a name of its call.
+    """Map each key to a name of its call, which is the same name for all keys of the call.
 
-    Keys are of the same call if they are in one record, or if other records connect them.
+    Keys are of the same call if they are in one record, or if other records connect them. A record
+    without keys first gets a new key.
     """
     # Each call is a tree of keys (union-find), and its name is the key at the root.
     parents: dict[str, str] = {}
@@ -230,7 +250,10 @@ def _calls_by_key(records: list[UsageRecord]) -> dict[str, str]:
 
 
 def _assign_usage(record: UsageRecord, *, is_first_after_copy: bool) -> None:
-    """Add a record's usage to its run, with the call's time, and mark it if it follows a resume."""
+    """Add a record's usage to its run, with the call's time, and mark it if it follows a resume.
+
+    `is_first_after_copy` means that the call before it in the run is a copy from another run.
+    """
     if record.usage is None:
         return
     run, number = record.run, len(record.run.usage)
@@ -243,7 +266,11 @@ def _assign_usage(record: UsageRecord, *, is_first_after_copy: bool) -> None:
 
 
 def _without_copies(runs: list[RecordedRun]) -> list[RecordedRun]:
-    """Return the runs without those that have no usage and are shorter than a run with their id."""
+    """Return the runs without those that are only copies.
+
+    A run is a copy if all its calls were assigned to other runs, so that it has no usage, and
+    another run with its id has more messages.
+    """
     longest_runs: dict[tuple[str, str], RecordedRun] = {}
     for run in runs:
         longest = longest_runs.setdefault((run.source, run.id), run)

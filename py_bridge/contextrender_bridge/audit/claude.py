@@ -48,7 +48,8 @@ ATTACHMENT_TEXT_FIELDS = frozenset({"content", "planContent", "snippet", "text"}
 class Entry:
     """A message of the API, whose blocks may come from several records. Only answers have `usage`.
 
-    `answer` is a key that identifies the answer across all files. `uuids` are its records' ids.
+    `answer` is a key that identifies the answer across all files. `uuids` are the ids of its
+    records. `is_resumed` means that the agent resumed the session just before this message.
     """
 
     role: str
@@ -77,6 +78,7 @@ class _Session:
     """The state of reading one session file, record by record."""
 
     def __init__(self, path: Path, audit_input: AuditInput) -> None:
+        """Prepare to read the file `path`, and to add its runs to `audit_input`."""
         self._path, self._audit_input = path, audit_input
         self._entries: list[Entry] = []
         # Answers that may still be continued, by the message's id and, if recorded, the request's.
@@ -108,7 +110,11 @@ class _Session:
         self._end_run(set())
 
     def _end_run(self, preserved: set[str]) -> None:
-        """Add the run that ends here, and begin the next with the records of these uuids."""
+        """Add the run that ends here, with its messages and usage, and begin the next run.
+
+        The next run begins with the messages that a compaction preserved: those of the records
+        whose uuids are in `preserved`.
+        """
         for entry in self._entries:
             if entry.blocks:
                 message = {"role": entry.role, "content": entry.blocks}
@@ -131,7 +137,8 @@ class _Session:
     def _read_message(self, record: Json, role: str) -> None:
         """Add a record's blocks and usage to the entry of its message.
 
-        Before the first answer after a compaction, add the reattached files.
+        Skip messages that Claude Code itself wrote in the model's name. Before the first answer
+        after a compaction, add the reattached files. A user's text ends the answers before it.
         """
         message = mapping(record.get("message"))
         if message.get("model") == SYNTHETIC:
@@ -185,16 +192,20 @@ class _Session:
         return entry
 
     def _read_attachment(self, record: Json) -> None:
-        """Keep an attachment's text if no answer has come since a compaction."""
+        """Keep an attachment's text if it was reattached after a compaction.
+
+        It was if no answer has come since the compaction.
+        """
         text = attached_text(record.get("attachment"))
         if self._reattached is not None and text:
             time = second_of(record.get("timestamp"))
             self._reattached.append(_user_entry(text, time, str(record.get("uuid") or "")))
 
     def _add_reattached(self, version: str) -> None:
-        """Add the files that Claude Code reattached after a compaction, if any.
+        """Add to the run the files that Claude Code reattached after a compaction, if any.
 
-        Older releases (`version`) do not record them, so the files that were read last are assumed.
+        `version` is the release of Claude Code. Older releases do not record these files, so the
+        files that were read last are assumed.
         """
         if self._reattached is None:  # there is no compaction, or an answer came after it
             return
@@ -206,17 +217,24 @@ class _Session:
 
 
 def _user_entry(text: str, time: float, uuid: str) -> Entry:
+    """Return a user's message that has a reattached file's text."""
     return Entry("user", time, uuids=[uuid], blocks=[{"type": "text", "text": text}])
 
 
 def _is_before(version: str, other: tuple[int, ...]) -> bool:
-    """Return whether a release such as `2.1.9` is older. One without numbers counts as older."""
+    """Return whether a release such as `2.1.9` is older than another one.
+
+    A version without numbers counts as older.
+    """
     numbers = [int(part) for part in version.split(".") if part.isdecimal()]
     return tuple(numbers) < other
 
 
 def attached_text(value: object) -> str:
-    """Return all texts in an attachment and the values inside it, joined by newlines."""
+    """Return all texts in an attachment and the values inside it, joined by newlines.
+
+    They are files' contents, snippets, plans and skills.
+    """
     if isinstance(value, list):
         return "\n".join(filter(None, map(attached_text, value)))
     texts = []
@@ -229,7 +247,10 @@ def attached_text(value: object) -> str:
 
 
 def _newest_files(entries: Sequence[Entry]) -> list[str]:
-    """Return path and beginning of the last read files, as Claude Code reattaches them."""
+    """Return the files that the agent read last, each as its path and the beginning of its text.
+
+    Claude Code reattaches them in this form.
+    """
     path_by_call: dict[str, str] = {}
     text_by_path: dict[str, str] = {}  # in the order in which the files were last read
     for block in (block for entry in entries for block in entry.blocks):
@@ -245,7 +266,10 @@ def _newest_files(entries: Sequence[Entry]) -> list[str]:
 
 
 def _is_same_prompt(usage: Usage | None, other: Usage | None) -> bool:
-    """Return whether two usages may be of one prompt: their tokens are equal, or unknown."""
+    """Return whether two usages may be of the same prompt: the prompts' tokens are equal.
+
+    Return True if one of them is unknown.
+    """
     if not (usage and other and usage.prompt and other.prompt):
         return True
     return usage.prompt == other.prompt

@@ -57,7 +57,11 @@ class Rollout:
 
 
 def read_codex(home: Path, audit_input: AuditInput) -> None:
-    """Read every session below `home`. Report those of before June 2025, which lack usage."""
+    """Read every session below `home`, Codex's own folder.
+
+    Releases before June 2025 kept sessions as JSON, without usage. Such files are reported as
+    unreadable.
+    """
     rollouts = [
         path
         for folder in ("sessions", "archived_sessions")
@@ -100,11 +104,16 @@ def read_rollouts(paths: Sequence[Path], audit_input: AuditInput) -> None:
 
 
 def _is_rollout(name: str) -> bool:
+    """Return whether a file with this name is a session, in a current or an old format."""
     return name.startswith("rollout-") and name.endswith((*SUFFIXES, ".json"))
 
 
 def _parents_first(rollouts: Sequence[Rollout]) -> list[Rollout]:
-    """Return the files, parent sessions first, and of one session the longest file first."""
+    """Return the files in an order in which each comes after the files of its parent session.
+
+    Of the files of one session, the longest comes first. If a session is its own ancestor, any
+    order of these sessions may be returned.
+    """
     # Group the files by session, the longest file of each session first.
     by_session: dict[str, list[Rollout]] = {}
     for rollout in sorted(rollouts, key=lambda rollout: (-len(rollout.counts), str(rollout.path))):
@@ -113,7 +122,10 @@ def _parents_first(rollouts: Sequence[Rollout]) -> list[Rollout]:
     ordered: dict[str, list[Rollout]] = {}
 
     def add(session: str, descendants: tuple[str, ...]) -> None:
-        """Add a session's files after its ancestors'. `descendants` are those that led here."""
+        """Add the files of a session to `ordered`, after the files of its ancestors.
+
+        `descendants` are the sessions that led here. They show whether it is its own ancestor.
+        """
         is_own_ancestor = session in descendants
         if session in ordered or is_own_ancestor or session not in by_session:
             return
@@ -127,10 +139,11 @@ def _parents_first(rollouts: Sequence[Rollout]) -> list[Rollout]:
 
 
 def _set_keys(rollout: Rollout, originals: Sequence[CallCount], *, is_same_session: bool) -> None:
-    """Give each count a key; copies at the beginning get the keys of their originals.
+    """Give each count a key. Copies at the beginning get the keys of their originals.
 
-    The originals are from another file of the session, or from the parent's. A copy has the same
-    figures. In a fork, its time must also be the original's, or that of the fork's beginning.
+    The other counts get new keys. The originals are from another file of the same session, or from
+    the parent's file. A copy has the same figures. In a fork, its time must also be the original's,
+    or the time at which the fork began.
     """
     copied_count = 0
     for original, count in zip(originals, rollout.counts, strict=False):
@@ -146,7 +159,11 @@ def _set_keys(rollout: Rollout, originals: Sequence[CallCount], *, is_same_sessi
 
 
 def _has_copy_time(count: CallCount, rollout: Rollout) -> bool:
-    """Return whether a count may be a copy of the parent's: its time is unknown or early."""
+    """Return whether a count may be a copy from the parent's file, judging by its time.
+
+    A fork copies its parent's records when it begins, and they get the time of the copying. So a
+    copy's time is close to the beginning of the file. Return True if one of the times is unknown.
+    """
     has_times = count.time and rollout.started
     return not has_times or count.time - rollout.started <= COPY_SECONDS
 
@@ -155,6 +172,7 @@ class _RolloutReader:
     """The state of reading one session file, record by record."""
 
     def __init__(self, path: Path, audit_input: AuditInput) -> None:
+        """Prepare to read the file `path`. Lines are counted in `audit_input`."""
         stem = path.name.split(".jsonl")[0]
         self._audit_input = audit_input
         self._rollout = Rollout(path, stem)
@@ -170,14 +188,20 @@ class _RolloutReader:
         self._tool_items: Counter[str] = Counter()
 
     def read(self) -> Rollout:
-        """Read the file, and return its runs and counts, without those known to be copied."""
+        """Read the file, and return its runs and counts.
+
+        Counts that are known to be copied from the parent are left out.
+        """
         for number, record in enumerate(self._audit_input.lines(self._rollout.path), 1):
             self._read_record(record, is_copy=number <= self._copied_records)
         self._rollout.runs.append(self._run)
         return self._rollout
 
     def _read_record(self, record: Json, *, is_copy: bool) -> None:
-        """Add what one record has to the run or the counts. `is_copy`: it is known to be copied."""
+        """Add what one record has to the file's current run or to its counts.
+
+        `is_copy` means that the record is known to be copied from the parent's file.
+        """
         kind, payload = record.get("type"), dict(mapping(record.get("payload")))
         time = second_of(record.get("timestamp"))
         if kind == "session_meta":
@@ -231,7 +255,11 @@ class _RolloutReader:
             rollout.parent = rollout.parent or id
 
     def _read_count(self, payload: Mapping[str, object], time: float) -> CallCount:
-        """Return the token counts in a record, which ends a model call."""
+        """Return the token counts in a record, which ends a model call.
+
+        Begin to count the next call's tool items. If the record does not name the call's model or
+        service tier, the session's are used.
+        """
         info = mapping(payload.get("info")) or payload
         session_usage, call_usage = _usage_fields(info)
         # Copies of the record have the same figures.
@@ -250,7 +278,11 @@ class _RolloutReader:
         return CallCount(self._run, usage, figures, time)
 
     def _added_usage(self, session_usage: Mapping[str, object]) -> dict[str, int]:
-        """Return how much the session's usage grew since the last record; all after a reset."""
+        """Return how much larger the session's usage is than in the record before.
+
+        If a count is smaller than before, the session started to count from zero, so the whole
+        usage is returned.
+        """
         counts = {name: count_of(value) or 0 for name, value in session_usage.items()}
         before = {name: count_of(self._session_usage.get(name)) or 0 for name in counts}
         if any(counts[name] < before[name] for name in counts):
@@ -268,7 +300,10 @@ def _usage_fields(info: Mapping[str, object]) -> tuple[Mapping[str, Any], Mappin
 
 
 def _add_compacted(run: RecordedRun, payload: Json, time: float) -> None:
-    """Add the messages of a compaction's record. Note if it has no summary as text."""
+    """Add the messages with which a run begins after a compaction, from the compaction's record.
+
+    Set `run.hides_summary` if the record does not have the summary as text.
+    """
     history = items(payload.get("replacement_history"))
     for item in history:
         run.add("responses", item, time)

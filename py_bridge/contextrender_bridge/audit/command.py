@@ -66,7 +66,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read the runs, add up their costs, replay the newest ones and print the report."""
+    """Read the runs, add up their costs, replay the newest ones and print the report.
+
+    With --runs, only write the runs to a file.
+    """
     with show_waiting("Reading sessions"):
         audit_input = read_input(args.files, args.agent)
     runs = audit_input.runs
@@ -103,7 +106,11 @@ def read_input(files: Sequence[Path], agent: str | None = None) -> AuditInput:
 
 
 def homes() -> dict[str, list[Path]]:
-    """Map each agent to the folders where it keeps its sessions, which need not exist."""
+    """Map the name of each agent to the folders where it keeps its sessions.
+
+    An agent's environment variable, such as `CODEX_HOME`, replaces its usual folders. The folders
+    need not exist.
+    """
     home = Path.home()
     variables = process_environment()
 

@@ -38,7 +38,10 @@ PARALLEL_RUNS = 16
 
 
 def read_files(path: Path, audit_input: AuditInput) -> None:
-    """Add the runs in a file, or in all files of a folder. Raise CommandError if there is none."""
+    """Add the runs in a file, or in all files of a folder, to the input.
+
+    Raise CommandError if there is no file at `path` that may be readable by its name.
+    """
     files = list(audit_input.files(path, is_session=_is_readable)) if path.is_dir() else [path]
     if not path.exists() or not files:
         raise CommandError(f"there is no {' or '.join(SUFFIXES)} file at {path}.")
@@ -57,11 +60,15 @@ def read_files(path: Path, audit_input: AuditInput) -> None:
 
 
 def _is_readable(name: str) -> bool:
+    """Return whether a file with this name may be a log, a trace or an agent's session."""
     return name.endswith(SUFFIXES) or is_agent_file(name)
 
 
 def _read(path: Path, audit_input: AuditInput) -> None:
-    """Add the runs in a file of JSON: traces, exported sessions and logged requests."""
+    """Add the runs in a file of JSON: traces, exported sessions and logged requests.
+
+    Requests that continue each other become one run. Other objects are counted as unknown lines.
+    """
     raw = _contents(path, audit_input)
     traces = Traces(path.name)
     runs: list[_RequestRun] = []
@@ -84,7 +91,10 @@ def _read(path: Path, audit_input: AuditInput) -> None:
 
 
 def _contents(path: Path, audit_input: AuditInput) -> bytes:
-    """Return the contents of a plain or gzipped file in UTF-8; empty if it cannot be read."""
+    """Return the contents of a plain or gzipped file in UTF-8, and count the file.
+
+    If it cannot be read, record that and return no bytes.
+    """
     audit_input.counts["files"] += 1
     try:
         raw = path.read_bytes()
@@ -97,7 +107,11 @@ def _contents(path: Path, audit_input: AuditInput) -> bytes:
 
 @dataclass
 class _RequestRun:
-    """A run made of logged requests. `prompt_length` counts the messages of the last request."""
+    """A run made of logged requests, with the usage of its calls.
+
+    `prompt_length` is the number of messages in the last request. The run's later messages are the
+    answer to this request.
+    """
 
     run: RecordedRun
     prompt_length: int
@@ -110,7 +124,11 @@ class _RequestRun:
 
 
 def _add_request(runs: list[_RequestRun], request_run: _RequestRun) -> None:
-    """Add the run of a request. It replaces an earlier run whose prompt it continues."""
+    """Add the run of one request to `runs`. If it continues an earlier run, it replaces that run.
+
+    A log has one request for each call, and each request repeats the messages before it. So it
+    continues a run if its prompt begins with the run's last prompt.
+    """
     for earlier in reversed(runs[-PARALLEL_RUNS:]):
         is_same_model = earlier.run.model == request_run.run.model
         if is_same_model and request_run.prompt[: earlier.prompt_length] == earlier.prompt:
@@ -141,7 +159,10 @@ def _read_export(value: Json, audit_input: AuditInput) -> None:
 
 
 def _single_value(raw: bytes) -> Any:
-    """Return the value of a file that is one JSON value. Invalid UTF-8 is replaced."""
+    """Return the value of a file that is one JSON value. Invalid UTF-8 is replaced.
+
+    Raise ValueError or RecursionError if it is not.
+    """
     try:
         return json.loads(raw)
     except UnicodeDecodeError:
@@ -149,7 +170,11 @@ def _single_value(raw: bytes) -> Any:
 
 
 def _objects(raw: bytes, audit_input: AuditInput) -> Iterator[Json]:
-    """Yield the JSON objects in a file's contents. A list of messages becomes one object."""
+    """Yield the JSON objects in a file's contents, which are one JSON value or JSON Lines.
+
+    A list of messages is yielded as one object, `{"messages": LIST}`. Of another list, its objects
+    are yielded.
+    """
     try:
         value = _single_value(raw)
     except (ValueError, RecursionError):
@@ -168,10 +193,11 @@ def _objects(raw: bytes, audit_input: AuditInput) -> Iterator[Json]:
 
 
 def _run_of_request(value: Json, name: str) -> _RequestRun | None:
-    """Return the run of a logged request; None if `value` is none.
+    """Return the run of a logged request; None if `value` is not a request.
 
-    `value` is a request, or an object with a `request` and perhaps a `response`. `name` is for logs
-    without ids.
+    `value` is a request itself, or an object with a `request` and perhaps a `response`. The run has
+    the messages of the request and then the answer in the response. `name` identifies the run if
+    the log has no id.
     """
     # Find the request, and name the run after the log's fields.
     is_request_itself = "messages" in value or "input" in value
@@ -193,7 +219,10 @@ def _run_of_request(value: Json, name: str) -> _RequestRun | None:
 
 
 def _dialect_of(request: Json) -> str | None:
-    """Return the format of a logged request; None if it is not a request with a history."""
+    """Return the format of a logged request; None if it is not a request with a history.
+
+    `messages` are of chat completions or Anthropic's API, and `input` is of Responses.
+    """
     messages, input_value = request.get("messages"), request.get("input")
     if isinstance(messages, list):
         # Only Anthropic's requests have a system prompt outside the messages, or such blocks.
@@ -204,7 +233,11 @@ def _dialect_of(request: Json) -> str | None:
 
 
 def _add_response(run: RecordedRun, response: Mapping[str, object]) -> None:
-    """Add the answer in a response to a run, whatever its format."""
+    """Add the answer in a response to a run, whatever its format.
+
+    Each format has the answer in a field of its own: `choices` in chat completions, `output` in
+    Responses, and `content` in Messages.
+    """
     run.model = run.model or str(response.get("model") or "")
     for choice in items(response.get("choices"))[:1]:
         run.add("chat", dict(mapping(mapping(choice).get("message"))))

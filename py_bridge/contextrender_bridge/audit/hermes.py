@@ -50,7 +50,11 @@ def read_hermes(home: Path, audit_input: AuditInput) -> None:
 
 
 def read_hermes_store(path: Path, audit_input: AuditInput) -> None:
-    """Read the sessions of one store. The usage of a whole session is added to its first run."""
+    """Read the sessions of one store.
+
+    A session may have two runs, but its usage is stored as a whole: it is added to the first run.
+    A session without stored messages becomes a run that has only usage.
+    """
     audit_input.counts["files"] += 1
     tables = audit_input.tables(path)
     if not tables:
@@ -87,7 +91,10 @@ def _usage(path: Path, query: str, audit_input: AuditInput) -> dict[str, list[Us
 
 
 def _runs(path: Path, audit_input: AuditInput) -> Iterator[RecordedRun]:
-    """Yield each session's run of compacted rows (number 0), if any, and that of the others (1)."""
+    """Yield the runs of all sessions: one of the compacted rows, if any, and one of the others.
+
+    The run of the compacted rows has number 0 in its id, the other run has number 1.
+    """
     all_rows = audit_input.rows(path, MESSAGES)  # each session's compacted rows come first
     for (session, is_compacted), rows in groupby(all_rows, itemgetter("session_id", "compacted")):
         run = RecordedRun(f"{session}#{0 if is_compacted else 1}", SOURCE, session)
@@ -99,6 +106,7 @@ def _runs(path: Path, audit_input: AuditInput) -> Iterator[RecordedRun]:
 
 
 def _message(row: sqlite3.Row, audit_input: AuditInput) -> Json:
+    """Return the chat message in a row."""
     message: Json = {"role": row["role"], "content": _content(row["content"], audit_input)}
     if row["role"] == "tool":
         message["tool_call_id"] = str(row["tool_call_id"])

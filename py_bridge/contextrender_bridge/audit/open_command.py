@@ -36,7 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read the sessions and print a diagnosis of each, the newest first, at most `--limit`."""
+    """Read the sessions and print a diagnosis of each, the newest first, at most `--limit`.
+
+    Without files, read the sessions of all agents on this machine. Raise CommandError if there are
+    no sessions.
+    """
     with show_waiting("Reading sessions"):
         audit_input = read_input(args.files)
     sessions = sessions_of(audit_input.runs)[: max(args.limit, 1)]
@@ -59,7 +63,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def sessions_of(runs: Sequence[RecordedRun]) -> list[list[RecordedRun]]:
-    """Return a list of runs for each session (`task`), the newest session first."""
+    """Return a list of runs for each session, the newest session first.
+
+    The session of an agent's run is its `task`.
+    """
     runs_by_session: dict[tuple[str, str], list[RecordedRun]] = {}
     for run in runs:
         runs_by_session.setdefault((run.source, run.task), []).append(run)
@@ -114,7 +121,11 @@ class OpenedSession:
         return printable(next((text for text in texts if not text.startswith("<")), ""), 60)
 
     def lines(self, *, is_alone: bool) -> list[str]:
-        """Return the lines to print; all losses, up to `MAX_LOSSES`, if the session `is_alone`."""
+        """Return the lines to print: the session, then its diagnosis.
+
+        `is_alone` means that no other session is printed. Then a line for each loss follows, up to
+        `MAX_LOSSES`.
+        """
         first, second = self.runs[0], _newest_time(self.runs)
         date = datetime.fromtimestamp(second).strftime("%Y-%m-%d %H:%M") if second else ""
         head = [first.source, printable(first.task, 40), date, self.about]

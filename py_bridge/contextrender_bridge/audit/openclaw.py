@@ -38,11 +38,15 @@ def read_openclaw_store(path: Path, audit_input: AuditInput) -> None:
 
 
 def _is_session(name: str) -> bool:
-    """Return whether a file is a store or a session, perhaps one that was reset (`.jsonl.…`)."""
+    """Return whether a file with this name is a store or a session.
+
+    OpenClaw appends to `.jsonl` in the name of a session that was reset or deleted.
+    """
     return name == STORE or name.endswith(".jsonl") or ".jsonl." in name
 
 
 def _events(rows: Iterable[sqlite3.Row], audit_input: AuditInput) -> Iterator[Json]:
+    """Yield the events in the rows that `EVENTS` selects: each is a text, or compressed."""
     for _, text, packed in rows:
         yield from audit_input.parsed(text if text is not None else _unpacked(packed or b""))
 

@@ -45,7 +45,10 @@ class StoredMessage(NamedTuple):
 
 
 def read_opencode(home: Path, audit_input: AuditInput) -> None:
-    """Read every session in `home`: a store per release channel, or JSON files."""
+    """Read every session in `home`, opencode's own folder.
+
+    It has a SQLite store for each release channel, or, in earlier releases, JSON files.
+    """
     for path in sorted(home.glob("opencode*.db")):
         read_opencode_store(path, audit_input)
     for storage in (home / "storage", *sorted(home.glob("project/*/storage"))):
@@ -73,7 +76,10 @@ def _messages_in_store(path: Path, audit_input: AuditInput) -> Iterator[StoredMe
 
 
 def _messages_in_store_2(path: Path, audit_input: AuditInput) -> Iterator[StoredMessage]:
-    """Yield the messages of opencode 2's store, with the fields of earlier releases."""
+    """Yield the messages of a store of opencode 2, in which a message's row has its parts.
+
+    Their fields are changed to those of earlier releases.
+    """
     for session, id, kind, data in audit_input.rows(path, QUERY_2):
         fields = next(audit_input.parsed(data or ""), {})
         kind = fields.get("type") or kind
@@ -122,7 +128,10 @@ def _read_json(path: Path, audit_input: AuditInput) -> Json:
 
 
 def _read_messages(messages: Iterable[StoredMessage], audit_input: AuditInput) -> None:
-    """Add the runs of sessions. A run begins with a session or with a compaction's summary."""
+    """Add the runs of sessions, given all messages of one session after another.
+
+    A run begins with a session's first message, or with the summary of a compaction.
+    """
     run = RecordedRun("", SOURCE, "")  # no session's: it is empty, so `add_run` ignores it
     for session, id, info, parts in messages:
         is_new_session = session != run.task  # a run's `task` is its session
@@ -153,10 +162,12 @@ def _add_message(run: RecordedRun, info: Json, parts: list[Json]) -> None:
 
 
 def _texts(content: object) -> str:
+    """Return the texts of a result's parts, joined by newlines."""
     return "\n".join(str(mapping(part).get("text") or "") for part in items(content))
 
 
 def _call(part: Json) -> Json:
+    """Return the tool call in a part of a message."""
     arguments = mapping(part.get("state")).get("input") or {}
     return tool_call(_call_id(part), part.get("tool") or part.get("name"), arguments)
 
@@ -169,9 +180,10 @@ def _call_id(part: Json) -> str:
 def _add_usage(
     run: RecordedRun, id: str, info: Json, parts: list[Json], audit_input: AuditInput
 ) -> None:
-    """Add the usage of an answer, with keys that its copies share.
+    """Add the usage of an answer. Other messages are ignored.
 
-    A copy in another store has the same id. A copy in a fork has a new id, but the same times.
+    Copies of the answer must share a key. A copy in another store has the same id. A copy in a fork
+    has a new id, but the same times. So one key has the id, and the other the times.
     """
     tokens = mapping(info.get("tokens"))
     if info.get("role") != "assistant" or not tokens:
@@ -201,4 +213,5 @@ def _usage(model: str, tokens: Mapping[str, object]) -> Usage | None:
 
 
 def _is_copied_in_forks(part: Json) -> bool:
+    """Return whether forks copy a part unchanged: a text, a thought or a tool call."""
     return part.get("type") in ("text", "reasoning") or bool(part.get("callID"))

@@ -41,7 +41,10 @@ SUMMARY_SEARCH_CHARS: Final = 2_000
 
 
 def read_uploaded(name: str, content: str) -> tuple[list[OpenedSession], list[str]]:
-    """Return the sessions in a base64-encoded file, and sentences that name unreadable parts."""
+    """Return the sessions in a base64-encoded file, and sentences that name unreadable parts.
+
+    Raise InvalidRequest if `content` is not base64 or the file has no session.
+    """
     try:
         raw = b64decode(content, validate=True)
     except (NotBase64, ValueError):
@@ -67,7 +70,10 @@ def local_agents() -> list[str]:
 
 
 def read_local(agent: str) -> tuple[list[OpenedSession], list[str]]:
-    """Return an agent's newest local sessions, or for `DEMO` the shipped run, likewise."""
+    """Return the newest sessions of an agent on this machine, and sentences on unreadable parts.
+
+    For `DEMO`, return the shipped run. Raise InvalidRequest if there is no session.
+    """
     audit_input = read_input([SHIPPED_RUN]) if agent == DEMO else read_input((), agent)
     sentences = audit_input.sentences
     return _sessions_in(audit_input, f"of {agent}", sentences, MAX_LOCAL_SESSIONS), sentences
@@ -76,9 +82,10 @@ def read_local(agent: str) -> tuple[list[OpenedSession], list[str]]:
 def _sessions_in(
     audit_input: AuditInput, place: str, sentences: Sequence[str], limit: int
 ) -> list[OpenedSession]:
-    """Return the newest sessions, at most `limit` and up to `MAX_CHARACTERS`.
+    """Return the newest sessions of an input, at most `limit` of them.
 
-    Raise InvalidRequest if there is none, with a message that has `place` and `sentences`.
+    No further session is returned once they have more than `MAX_CHARACTERS`. Raise InvalidRequest
+    if there is none, with a message that has `place` and `sentences`.
     """
     sessions: list[OpenedSession] = []
     characters = 0
@@ -95,7 +102,10 @@ def _sessions_in(
 
 
 def export_of(runs: Sequence[RecordedRun]) -> Json:
-    """Return a session in the format that `import_session` reads. Each valid run is a branch."""
+    """Return a session in the format that `import_session` reads. Each run is a branch of its own.
+
+    Runs without valid messages are left out.
+    """
     branches: list[Json] = []
     for recorded_run in runs:
         if recorded_run.messages and (run := run_of(recorded_run)):
@@ -117,9 +127,10 @@ def export_of(runs: Sequence[RecordedRun]) -> Json:
 def diagnose_branches(branches: Sequence[tuple[int, int, list[Json]]], model: str) -> Diagnosis:
     """Return the diagnosis of a stored session, whose calls named `model`.
 
-    A branch is its parent's number (-1 for none), the position in the parent at which it forks, and
-    its own messages. If a branch without a parent begins with a summary, it continues the previous
-    branch. Others without a parent, such as a subagent's, are separate histories.
+    A branch is given as the number of its parent (-1 for none), the position in the parent at which
+    it forks, and its own messages. If a branch without a parent begins with a summary, it continues
+    the previous branch after a compaction. Other branches without a parent, such as a subagent's,
+    are separate histories.
     """
     runs: list[Run] = []
     for number, (parent, fork_position, own_messages) in enumerate(branches):
@@ -133,6 +144,10 @@ def diagnose_branches(branches: Sequence[tuple[int, int, list[Json]]], model: st
 
 
 def _begins_with_summary(messages: Sequence[Json]) -> bool:
-    """Return whether one of the first three messages has a compaction summary's words."""
+    """Return whether the messages seem to begin with a compaction's summary.
+
+    One of the first three messages has words such as "continued from a previous". Answers do not
+    count.
+    """
     texts = [str(m.get("content") or "") for m in messages[:3] if m["role"] != "assistant"]
     return any(_SUMMARY_WORDS.search(text[:SUMMARY_SEARCH_CHARS]) for text in texts)

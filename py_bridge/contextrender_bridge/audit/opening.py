@@ -12,7 +12,11 @@ DECODER = json.JSONDecoder(strict=False)
 
 
 def json_values(text: bytes | str) -> Iterator[object]:
-    """Yield the JSON values in a line, of which there may be several, and None for damaged text."""
+    """Yield the JSON values in a line, of which there may be several, and None for damaged text.
+
+    Invalid UTF-8 is replaced. An empty line counts as damaged. After damaged text, only a complete
+    object at the end of the line is yielded.
+    """
     decoded = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     remaining_text = decoded.strip("\0 \t\r\n\ufeff")
     if not remaining_text:
@@ -34,7 +38,8 @@ def json_values(text: bytes | str) -> Iterator[object]:
 def _last_object(text: str) -> object:
     """Return the complete object at the end of a damaged line; None if there is none.
 
-    A program that is killed while it writes leaves half a line, and later appends to it.
+    A program that is killed while it writes leaves half a line. When it runs again, it appends the
+    next object to that line.
     """
     # Try each position at which an object may begin.
     start = text.find('{"', 1)
@@ -50,7 +55,10 @@ def _last_object(text: str) -> object:
 
 
 def open_store(path: Path) -> sqlite3.Connection:
-    """Open a SQLite store read-only, as immutable in a folder where SQLite cannot write its log."""
+    """Open a SQLite store read-only, even in a folder that cannot be written.
+
+    SQLite cannot create its log file there. So the store is opened as immutable, which needs none.
+    """
     address = path.absolute().as_uri()
     store = sqlite3.connect(f"{address}?mode=ro", uri=True)
     try:
@@ -69,7 +77,11 @@ def to_utf8(raw: bytes) -> bytes:
 
 
 def lines_in(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a plain or zstd-compressed file. Raise EOFError if it is cut off."""
+    """Yield the lines of a plain or zstd-compressed file.
+
+    Lines of a plain file have their newline; lines of a compressed file, or of a file in UTF-16, do
+    not. Raise EOFError if a compressed file is cut off.
+    """
     with path.open("rb") as raw:
         if path.suffix != ".zst":
             has_utf16_mark = raw.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)

@@ -79,7 +79,10 @@ def _branches(events: list[Json]) -> Iterator[list[Json]]:
 def _read_branch(
     name: str, source: str, session: str, events: list[Json], audit_input: AuditInput
 ) -> None:
-    """Add the runs of one branch. A run after a compaction begins with the summary."""
+    """Add the runs of one branch, whose first run is named after `name`.
+
+    A compaction ends a run. The next run begins with the summary and the events that were kept.
+    """
     run = RecordedRun(f"{name}#1", source, session)
     events_in_context: list[Json] = []
     for event in events:
@@ -113,13 +116,15 @@ def _add_usage_of_answer(run: RecordedRun, event: Json, audit_input: AuditInput)
 
 
 def _model_of(message: Mapping[str, object]) -> str:
+    """Return the name of the model that answered; empty if it is not recorded."""
     return str(message.get("responseModel") or message.get("model") or "")
 
 
 def _add_other_calls(run: RecordedRun, events: list[Json], audit_input: AuditInput) -> None:
-    """Add the usage of calls outside the history: for summaries, tools and caches.
+    """Add the usage of calls whose answers are not in the history.
 
-    If such an event does not name its model, the model of the last answer is used.
+    They are calls for summaries, tools and caches. If such an event does not name the call's model,
+    the model of the last answer is used.
     """
     model = ""
     for event in events:
@@ -141,7 +146,8 @@ def _add_usage(
 ) -> None:
     """Add the usage of the call in an event, as `model`'s.
 
-    A fork has a copy with the same contents and the same id or time. So there are two keys.
+    A fork has a copy of the event, with the same contents and the same id or time. So there are two
+    keys: the digest of the contents with the id, and with the time.
     """
     names = ("input", "cacheRead", "cacheWrite", "cacheWrite1h", "output")
     usage, counts = None, counts_of(*map(usage_fields.get, names))

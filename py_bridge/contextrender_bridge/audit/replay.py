@@ -30,7 +30,10 @@ SHORTENED = 0.6
 
 @dataclass(frozen=True)
 class ReplayReport:
-    """The verdicts on the replayed runs, one per provider, the one with most calls first."""
+    """The verdicts on the replayed runs, one per provider. The provider with most calls is first.
+
+    `runs` and `calls` count the replayed runs and calls.
+    """
 
     verdicts: Sequence[Verdict] = ()
     runs: int = 0
@@ -57,7 +60,9 @@ def replay(
 ) -> ReplayReport:
     """Replay the newest runs, up to `max_calls` calls, with a progress bar, and return the report.
 
-    Each provider gets a verdict of its own, because the providers bill by different rules.
+    Only runs with several calls and a tool result are replayed, and only runs whose prompts had the
+    full history. The run that would exceed the limit is cut after its first calls. Each provider
+    gets a verdict of its own, because the providers bill by different rules.
     """
     # Select the runs to replay, the newest first, and cut the last one.
     full_runs = [run for run in recorded_runs if not is_sent_shortened(run)]
@@ -83,7 +88,10 @@ def replay(
 
 
 def _replayable(recorded_runs: Iterable[RecordedRun]) -> list[Run]:
-    """Return the runs with several calls, a tool result and valid messages, the newest first."""
+    """Return the runs that can be replayed, the newest first.
+
+    They have several calls, a tool result and valid messages: others have nothing to omit.
+    """
     runs = [
         run
         for recorded_run in recorded_runs
@@ -123,7 +131,8 @@ def _call_count(runs: Iterable[Run]) -> int:
 def is_sent_shortened(run: RecordedRun) -> bool:
     """Return whether the last call's prompt was clearly smaller than the recorded history.
 
-    `wrap` and some agents send shortened prompts, so the calls never had the full history.
+    `wrap` and some agents send shortened prompts. Such a run is not replayed, because its calls
+    were never made with the full history.
     """
     # If the last usage is the sum of several calls, no prompt's size is known.
     if not run.usage or run.usage[-1].calls != 1:
@@ -140,6 +149,7 @@ def is_sent_shortened(run: RecordedRun) -> bool:
 
 
 def _characters(message: Json) -> int:
+    """Return the number of characters of a message's content and calls."""
     content = message.get("content")
     text = content if isinstance(content, str) else json.dumps(content or "")
     return len(text) + sum(len(json.dumps(call)) for call in message.get("tool_calls") or ())

@@ -51,6 +51,7 @@ def costs_by_model(runs: Iterable[RecordedRun]) -> list[ModelCost]:
 
 
 def _cost_of_model(model: str, usage: Usage, prices: Prices) -> ModelCost:
+    """Return the tokens and the cost of the summed usage of a model's calls."""
     price = prices.of_model(model)
     dollars = price.of(usage) if price else None
     cache_write = usage.cache_write + usage.cache_write_1h
@@ -86,10 +87,11 @@ class CacheRewrites:
 
 
 def cache_rewrites_of(runs: Iterable[RecordedRun]) -> CacheRewrites:
-    """Return the cost of all calls with a price, and the part of it for writing lost caches again.
+    """Return the cost of all calls, and the part of it for writing lost caches again.
 
-    A call pays for the prompt tokens that it did not read from the cache. Those that had been
-    cached before have a proportional share of that cost.
+    A call pays for its unread tokens: the prompt tokens that it did not read from the cache. Some
+    of them had been cached before. They have a proportional share of the unread tokens' cost. Calls
+    without a known price are ignored.
     """
     prices, rewrites = Prices.of(), CacheRewrites()
     for run in runs:
@@ -108,9 +110,11 @@ def cache_rewrites_of(runs: Iterable[RecordedRun]) -> CacheRewrites:
 def _calls_with_cause(run: RecordedRun) -> Iterator[tuple[str, int, Usage]]:
     """Yield a cause, a number of rewritten tokens, and the usage of each call.
 
-    The cause is what may have lost the cache before the call, one of `CAUSES`, or empty. Rewritten
-    are the tokens that the previous prompt may have cached, but this call did not read. A first
-    call may read the cache of the run that it continues.
+    The cause is an event just before the call by which a cache may be lost, one of `CAUSES`. It is
+    empty if there was no such event. The rewritten tokens are those that the previous prompt may
+    have put into the cache, but this call did not read from there. For a run's first call, this is
+    the whole prompt: the run that it continues may have cached it. If it continues none, the cause
+    is empty and the number has no meaning.
     """
     previous: Usage | None = None
     previous_time = 0.0

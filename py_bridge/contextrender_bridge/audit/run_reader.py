@@ -44,7 +44,10 @@ class RecordedRun:
     """The indexes in `usage` of the first calls after the agent resumed the session."""
 
     def add(self, dialect: str, item: Json, time: float = 0.0) -> None:
-        """Append one item of a request in the format `dialect`, as chat messages."""
+        """Append one item of a request, converted to chat messages, with its time.
+
+        `dialect` is the item's format: "chat", "responses" or "messages".
+        """
         for message in DIALECTS[dialect].read({DIALECTS[dialect].key: [item]}).messages:
             previous = self.messages[-1] if self.messages else {"role": ""}
             # In the Responses API, the text and each call of one answer are separate items. Join
@@ -62,7 +65,10 @@ class RecordedRun:
         self.times += [0.0] * len(messages)
 
     def next_after_compaction(self) -> RecordedRun:
-        """Return an empty run that continues this one after a compaction."""
+        """Return an empty run that continues this one after a compaction.
+
+        It is of the same session. The number at the end of its id is one higher.
+        """
         session, _, part = self.id.rpartition("#")
         return RecordedRun(f"{session}#{int(part) + 1}", self.source, self.task, continues=self.id)
 
@@ -78,6 +84,7 @@ class RecordedRun:
 
 
 def _join(answer: Json, addition: Json) -> None:
+    """Append the text and the tool calls of `addition` to an answer."""
     texts = [text for text in (answer.get("content"), addition.get("content")) if text]
     answer["content"] = "\n\n".join(texts) if texts else None
     if calls := [*answer.get("tool_calls", ()), *addition.get("tool_calls", ())]:
@@ -120,7 +127,10 @@ def count_of(value: object) -> int:
 
 
 def counts_of(*values: object) -> list[int] | None:
-    """Return the values as counts of tokens, 0 for None; None if one of them is not a count."""
+    """Return the values as counts of tokens. A value of None is 0.
+
+    Return None if one of the values is not a count.
+    """
     counts: list[int] = []
     for value in values:
         count = 0 if value is None else token_count(value)

@@ -27,7 +27,10 @@ SOURCE = "OpenTelemetry"
 
 
 def spans_in(value: Json) -> Iterator[Json]:
-    """Yield the spans of model calls in an OTLP document or a span, attributes as a dict."""
+    """Yield the spans of model calls in a JSON object: a document of OTLP, or one span.
+
+    Their attributes are converted to a dict.
+    """
     for resource in items(value.get("resourceSpans")):
         for scope in items(mapping(resource).get("scopeSpans")):
             for span in items(mapping(scope).get("spans")):
@@ -79,13 +82,19 @@ def _span(span: Json) -> Iterator[Json]:
 
 
 def _id(span: Json, kind: str) -> str:
-    """Return a span's id of a kind, "trace" or "span", in OTLP's or the SDK's form; "" if none."""
+    """Return a span's id of a kind, "trace" or "span"; empty if it has none.
+
+    It is in the span in OTLP JSON, and in the span's `context` in the JSON of the SDK.
+    """
     context_id = mapping(span.get("context")).get(f"{kind}_id")
     return str(span.get(f"{kind}Id") or span.get(f"{kind}_id") or context_id or "")
 
 
 def _values(span: Json, name: str) -> list[Any]:
-    """Return the list in an attribute, as a list or JSON text; an empty list if there is none."""
+    """Return the list in an attribute, such as "input.messages"; an empty list if there is none.
+
+    The span has it as a list or as JSON text.
+    """
     value = span["attributes"].get(f"gen_ai.{name}")
     if isinstance(value, str):
         try:
@@ -117,6 +126,7 @@ def _usage(span: Json) -> Usage:
     attributes = span["attributes"]
 
     def count(name: str) -> int:
+        """Return the number in a usage attribute; 0 if it is missing or no number."""
         value = attributes.get(f"gen_ai.usage.{name}")
         return int(value) if isinstance(value, int) or str(value or "").isdecimal() else 0
 

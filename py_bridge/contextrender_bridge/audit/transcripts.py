@@ -21,7 +21,9 @@ RUN_FIELDS = frozenset({"id", "messages"})
 def read_transcripts(paths: Iterable[Path], limit: int | None = None) -> list[Run]:
     """Return the runs in files and folders, in order, at most `limit` of them.
 
-    Files other than files of runs are read as `contextrender audit` reads them.
+    Files other than files of runs, such as agents' sessions and request logs, are read as
+    `contextrender audit` reads them. Raise CommandError if a path has no run, or if a file of runs
+    has an invalid line.
     """
     runs: list[Run] = []
     with show_waiting("Reading runs"):
@@ -32,9 +34,10 @@ def read_transcripts(paths: Iterable[Path], limit: int | None = None) -> list[Ru
 
 
 def _has_runs(path: Path) -> bool:
-    """Return whether a file, or a folder's first, is a file of runs, judging by its first line.
+    """Return whether a file is a file of runs (`evaluation.runs`), judging by its first line.
 
-    If the line is not JSON, return True, so that reading the runs names the line in its error.
+    Of a folder, judge the first file whose name may be a file of runs. If the line is not JSON,
+    return True, so that reading the runs raises an error that names the line.
     """
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES))

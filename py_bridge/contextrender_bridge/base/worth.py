@@ -1,7 +1,7 @@
 """The length of history from which ContextRender saves money, by the provider's prices.
 
-It was measured on public runs (docs/evaluation.md, "From what length it pays"). Each longer run cost
-less under the live default than with the full history, although results were fetched again.
+It was measured on public runs (docs/evaluation.md, "From what length it pays"). Each longer run
+cost less under the live default than with the full history, although results were fetched again.
 Shorter runs save little, because a prompt cache makes their tokens cheap.
 """
 

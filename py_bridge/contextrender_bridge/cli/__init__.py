@@ -99,8 +99,9 @@ SUBCOMMANDS = {name: command for group in GROUPS.values() for name, command in g
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit code. Without a command, print help.
 
-    Print an error that the user can mend as one sentence. Return 130 after Ctrl-C, and 141 if the
-    output is closed.
+    `argv` has the words after `contextrender`; None stands for this process's arguments. Before the
+    subcommand runs, warn of unknown variables in the environment. Print an error that the user can
+    mend as one sentence. Return 130 after Ctrl-C, and 141 if the output is closed.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -136,7 +137,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _unknown_command_message(words: Sequence[str]) -> str:
-    """Return an error that names the most similar command if the first word is no command."""
+    """Return an error message if the first word is an unknown command; otherwise an empty text.
+
+    The message names the most similar command.
+    """
     if not words or words[0].startswith("-") or words[0] in SUBCOMMANDS:
         return ""
     name = printable(words[0], 40)
@@ -147,7 +151,10 @@ def _unknown_command_message(words: Sequence[str]) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    """Return a parser that only splits the subcommand's name from its arguments."""
+    """Return a parser that only splits the subcommand's name from its arguments.
+
+    Its help lists the subcommands by group. `_run_subcommand` parses the arguments.
+    """
     groups = []
     for title, subcommands in GROUPS.items():
         lines = [f"  {name:<10} {subcommand.help}" for name, subcommand in subcommands.items()]
@@ -170,7 +177,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run_subcommand(name: str, arguments: Sequence[str]) -> int:
-    """Import a subcommand, parse its arguments, run it, and return its exit code."""
+    """Import a subcommand, parse its arguments, run it, and return its exit code.
+
+    Raise CommandError if it needs the server, and the extra `server` is not installed.
+    """
     subcommand = SUBCOMMANDS[name]
     if subcommand.needs_server and importlib.util.find_spec("jaclang") is None:
         raise CommandError(f"`contextrender {name}` needs the server: {how_to_serve()}.")

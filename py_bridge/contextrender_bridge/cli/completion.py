@@ -24,7 +24,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def script(shell: str, help_by_command: dict[str, str], agents: Sequence[str]) -> str:
-    """Return a script that completes commands, the agents of `wrap` and files for a shell."""
+    """Return a script that lets a shell complete words of `contextrender`.
+
+    The first word is completed to a command, the words after `wrap` to agents. In bash and zsh, the
+    words after `help` are completed to commands, too. Others are completed to files. `shell` is one
+    of `SHELLS`.
+    """
     if shell == "fish":
         return _fish_script(help_by_command, agents)
     names, programs = " ".join(help_by_command), " ".join(agents)
@@ -46,6 +51,7 @@ def script(shell: str, help_by_command: dict[str, str], agents: Sequence[str]) -
 
 
 def _fish_script(help_by_command: dict[str, str], agents: Sequence[str]) -> str:
+    """Return the completion script for fish, which also shows each command's help."""
     lines = ["complete -c contextrender -f -n __fish_use_subcommand -a help"]
     for name, help_text in help_by_command.items():
         # The description is in single quotes, so it must not have any.

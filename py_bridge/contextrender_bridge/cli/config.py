@@ -21,7 +21,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the settings, and sentences on invalid ones, for which the exit code is 1."""
+    """Print the settings, and sentences on invalid ones. Secrets are not shown.
+
+    Return 1 if a setting is invalid, otherwise 0.
+    """
     problems: list[str] = []
     settings = list_settings(problems)  # adds a sentence to `problems` per invalid setting
     status = 1 if problems else 0

@@ -61,7 +61,10 @@ MIN_FREE_GB = 1.0
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The result of one check: `ok`, `note` (ContextRender works anyway) or `bad`, with advice."""
+    """The result of one check. No check changes anything or calls a model.
+
+    `state` is `ok`, `note` (ContextRender works anyway) or `bad`. `advice` says what to do.
+    """
 
     check: str
     message: str
@@ -75,7 +78,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the results of all checks. Return 1 if one of them is `bad`, otherwise 0."""
+    """Print the results of all checks. Return 1 if one of them is `bad`, otherwise 0.
+
+    An invalid setting does not prevent the checks: its default is used instead.
+    """
     with defaults_for_invalid():
         findings = [
             *check_python(),
@@ -118,6 +124,7 @@ def check_versions() -> Iterator[CheckResult]:
 
 
 def _version(name: str) -> str:
+    """Return the version of a package; empty if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -156,6 +163,7 @@ def check_data_folder() -> Iterator[CheckResult]:
 
 
 def _check_space(folder: Path) -> CheckResult:
+    """Return a result with the used and the free space of the data folder."""
     free_gb = shutil.disk_usage(folder).free / 2**30
     used_mb = sum(file.stat().st_size for file in folder.glob("*") if file.is_file()) / 2**20
     message = f"{folder}: {used_mb:.0f} MB used, {free_gb:.1f} GB free"
@@ -165,7 +173,10 @@ def _check_space(folder: Path) -> CheckResult:
 
 
 def check_models() -> Iterator[CheckResult]:
-    """Check the tokenizer, the embedder, the model and the keys of providers."""
+    """Check the tokenizer, the embedder, the model and the keys of providers.
+
+    The tokenizer and a local embedder must load. A model or a remote embedder needs LiteLLM.
+    """
     if importlib.util.find_spec("jaclang") is None:  # the server is not installed
         return
     settings = current_settings()
@@ -203,7 +214,10 @@ def check_network() -> Iterator[CheckResult]:
 
 
 def check_service() -> Iterator[CheckResult]:
-    """Check whether the service, if it runs, answers and accepts the stored token."""
+    """Check whether the service answers and accepts the stored token.
+
+    It is no problem if the service has never run or does not run now.
+    """
     start = "`contextrender serve`; `contextrender wrap` starts one itself"
     try:
         credentials = load_credentials()
@@ -221,7 +235,10 @@ def check_service() -> Iterator[CheckResult]:
 
 
 def check_agents() -> Iterator[CheckResult]:
-    """Check which of wrap's agents are installed, and whether wrap can redirect them."""
+    """Check which of wrap's agents are installed, and whether wrap can redirect them.
+
+    A result names the providers that the agent uses.
+    """
     for name, agent in AGENTS.items():
         program = shutil.which(name)
         if program is None:
@@ -250,7 +267,10 @@ def check_plugins() -> Iterator[CheckResult]:
 
 
 def _check_plugin(name: str, host: Host, *, has_plugin: bool) -> CheckResult:
-    """Return a result, which is bad if the agent is too old or has its hooks switched off."""
+    """Return a result on the plugin of one agent, which is called its host.
+
+    The result is bad if the agent is too old for its plugin, or has its hooks switched off.
+    """
     check = f"{name} plugin"
     requirement = f"needs {host.title} {dotted(host.least_version)} or newer"
     version = host.version()
@@ -266,7 +286,10 @@ def _check_plugin(name: str, host: Host, *, has_plugin: bool) -> CheckResult:
 
 
 def _check_loading(check: str, load: Callable[[], str]) -> CheckResult:
-    """Return a result with the message that `load` returns; a bad one if it fails."""
+    """Call `load`, which loads something and returns a message. Return a result with the message.
+
+    If it raises an error, the result is bad.
+    """
     try:
         return CheckResult(check, load())
     except Exception as failure:
@@ -275,7 +298,10 @@ def _check_loading(check: str, load: Callable[[], str]) -> CheckResult:
 
 
 def _describe_tokenizer() -> str:
-    """Load the tokenizer and count a phrase with it, to check that this works."""
+    """Load the tokenizer and count a phrase with it, to check that this works.
+
+    Return the encoding's name and the count as text.
+    """
     from contextrender_bridge.engine.text.tokens import counter_for
 
     return f"o200k_base ({counter_for(None).text('one two three')} tokens in three words)"
@@ -292,5 +318,6 @@ def _describe_embedder() -> str:
 
 
 def _line(finding: CheckResult) -> str:
+    """Return a check's result as text, with its advice, if any, in a second line."""
     message = f"{STATE_LABELS[finding.state]}  {finding.check:<12} {finding.message}"
     return f"{message}\n{'':<19}-> {finding.advice}" if finding.advice else message

@@ -46,7 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the walker, print the session's graph, or run a command of `jac` and return its code."""
+    """Run the walker, print the session's graph, or run a command of `jac`.
+
+    Return the exit code of `jac`, otherwise 0.
+    """
     if args.action in ("enter", "db"):
         return _run_jac(args.action, args.command)
     with _as_user(args.user, args.data):
@@ -62,7 +65,8 @@ def run(args: argparse.Namespace) -> int:
 def _run_jac(action: str, words: Sequence[str]) -> int:
     """Run the command `enter` or `db` of `jac` on the data folder, and return its exit code.
 
-    `jac enter` would print a traceback for a file of Jac that is missing or has a syntax error.
+    `words` are its arguments. `jac` need not be on the PATH. Raise CommandError if a file of Jac
+    does not exist or has a syntax error, because `jac enter` would print a traceback.
     """
     if action == "enter":
         from contextrender_bridge.runtime.developing import check_source
@@ -81,7 +85,10 @@ def _run_jac(action: str, words: Sequence[str]) -> int:
 
 @contextmanager
 def _as_user(name: str, folder: Path | None) -> Iterator[None]:
-    """Let Jac use the graph of the user `name` while the block runs. Changes are not stored."""
+    """Let Jac use the graph of the user `name` while the block runs. Changes are not stored.
+
+    `folder` is the data folder; None stands for the default one.
+    """
     from contextrender_bridge.server.accounts.users import Accounts
     from contextrender_bridge.server.runtime import Runtime
     from contextrender_bridge.store.opening import check_store_exists
@@ -97,7 +104,11 @@ def _as_user(name: str, folder: Path | None) -> Iterator[None]:
 
 
 def _run_walker(file: Path, name: str | None, values: Sequence[str]) -> None:
-    """Run a walker of a file from the user's root, with `values` as its first fields."""
+    """Run a walker of a file from the user's root, with `values` as its first fields.
+
+    `name` is the walker's name, or None if the file has only one. Raise CommandError, which names
+    the failing line, if it fails.
+    """
     from contextrender_bridge.runtime.developing import report_failing_line, spawn_at_root
 
     with report_failing_line(file):
@@ -117,7 +128,10 @@ def _run_walker(file: Path, name: str | None, values: Sequence[str]) -> None:
 
 
 def _walker_type(file: Path, name: str | None) -> Any:
-    """Return the type of the walker with this name in a file; the only walker if `name` is None."""
+    """Return the type of the walker with this name in a file; the only walker if `name` is None.
+
+    Raise CommandError if there is no file, or no such walker.
+    """
     from contextrender_bridge.runtime.developing import walkers_of
 
     if not file.is_file():
@@ -133,7 +147,10 @@ def _walker_type(file: Path, name: str | None) -> Any:
 
 
 def _parse_value(value: str, field_type: object) -> Any:
-    """Return a word as the JSON value of a walker's field; the word itself for a text."""
+    """Return the value for a walker's field from a word of the command line, read as JSON.
+
+    Return the word itself if the field is a text, or if the word is not JSON.
+    """
     if field_type in (str, "str"):
         return value
     try:

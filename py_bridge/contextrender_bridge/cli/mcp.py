@@ -20,7 +20,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve over stdio until the client disconnects, or with `--http` over HTTP."""
+    """Serve until the client disconnects, or until the process is interrupted.
+
+    Serve over stdio, or with `--http` over HTTP. Raise CommandError if the extra `mcp` is not
+    installed.
+    """
     try:
         from contextrender_bridge.mcp_server import build_mcp
     except ImportError:

@@ -58,7 +58,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_price(model: str, price: Price | None, source: str, *, is_change: bool) -> None:
-    """Print a model's price and its source, or that no price is known."""
+    """Print a model's price and its source, or that no price is known.
+
+    After a change, also print when a running service uses the new price.
+    """
     if price is None:
         print(f"{model}: no price is known. {_price_hint(model)}")
         return
@@ -71,7 +74,11 @@ def _print_price(model: str, price: Price | None, source: str, *, is_change: boo
 
 
 def _set_price(model: str, numbers: str | None) -> None:
-    """Write a model's price, as in `input=2,output=8`, to the configuration file, or remove it."""
+    """Write a model's price to the configuration file. If `numbers` is None, remove the price.
+
+    `numbers` is as in `input=2,output=8`. Raise CommandError if it is invalid, or if another source
+    of settings, such as a variable, overrides the file.
+    """
     source = next(setting.source for setting in list_settings() if setting.name == "prices")
     is_from_file = source.startswith("prices in ")
     if source != "default" and not is_from_file:
@@ -111,6 +118,7 @@ def _print_prices(*, as_json: bool) -> int:
 
 
 def _dollars_per_million(price: Price) -> dict[str, float]:
+    """Map each kind of tokens, such as `uncached`, to its price in dollars per million tokens."""
     return {kind: MILLION * dollars for kind, dollars in asdict(price).items()}
 
 

@@ -56,7 +56,10 @@ class Restore:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Restore the whole backup, and print its size. If that fails, restore nothing."""
+        """Restore the whole backup, and print its size. If that fails, restore nothing.
+
+        Raise CommandError if the database of the settings is not empty.
+        """
         from contextrender_bridge.store.backup import is_empty, restore
         from contextrender_bridge.store.opening import open_named
 
@@ -87,7 +90,10 @@ class Collect:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Delete the sessions beyond the limits, or with `--dry-run` only print them. Return 0."""
+        """Delete the sessions beyond the limits, and print a line for each and their total size.
+
+        With `--dry-run`, only print them. A server may run meanwhile.
+        """
         from contextrender_bridge.server.accounts.users import Accounts
         from contextrender_bridge.server.limits.retention import Retention
         from contextrender_bridge.server.runtime import Runtime
@@ -130,7 +136,10 @@ class Check:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Check the store, repair with `--repair`, print findings. Return 1 if any remain."""
+        """Check the store and print the findings, after repairing them with `--repair`.
+
+        Return 1 if a finding was not repaired, otherwise 0.
+        """
         findings = _check_store(args.data or data_dir(), repairs=args.repair)
         if args.json:
             print_json({"ok": not findings, "findings": findings})
@@ -142,7 +151,11 @@ class Check:
 
 
 def _check_store(data: Path, *, repairs: bool) -> list[dict[str, Any]]:
-    """Check all rows of the store, and return the findings, `repaired` if that was requested."""
+    """Check all rows of the store, and return the findings as plain values.
+
+    With `repairs`, also repair them, unless the database's file is damaged. `repaired` of a finding
+    is true if this succeeded.
+    """
     from contextrender_bridge.runtime.archetypes import read_problem
     from contextrender_bridge.server.runtime import load_app
     from contextrender_bridge.sessions.check import check_store
@@ -169,7 +182,10 @@ def _check_store(data: Path, *, repairs: bool) -> list[dict[str, Any]]:
 
 
 def _print_findings(findings: Sequence[Mapping[str, Any]]) -> None:
-    """Print a line for each finding, those of no session last, and how many of each kind."""
+    """Print a line for each finding, and then how many there are of each kind.
+
+    Findings that belong to no session come last.
+    """
     for finding in sorted(findings, key=lambda f: (not f["session"], f["user"], f["session"])):
         place = f"session {finding['session']!r}" if finding["session"] else "in no session"
         note = " (repaired)" if finding["repaired"] else ""

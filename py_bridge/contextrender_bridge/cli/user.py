@@ -40,7 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the action on the accounts of the data folder, and print its result. Return 0."""
+    """Run the action on the accounts of the data folder, and print its result. Return 0.
+
+    Raise CommandError if the action fails, for example for an unknown user.
+    """
     from contextrender_bridge.server.accounts.users import Accounts
     from contextrender_bridge.server.runtime import Runtime
 
@@ -73,7 +76,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _action(actions: argparse._SubParsersAction, name: str, text: str, *, has_name: bool = True):  # type: ignore[no-untyped-def, type-arg]
-    """Add an action with its help, a data folder and, unless `has_name` is false, a user's name."""
+    """Add an action, such as `add`, and return its parser. `text` is its help.
+
+    It takes a data folder and, unless `has_name` is false, a user's name.
+    """
     parser = actions.add_parser(name, help=text, description=text)
     if has_name:
         parser.add_argument("name", metavar="NAME")

@@ -24,7 +24,10 @@ class Export:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Write the export to a new file. If no file is named, write it to standard output."""
+        """Write the export to the file. If no file is named, write it to standard output.
+
+        Raise CommandError if the file already exists or cannot be written.
+        """
         if args.file is not None and Path(args.file).exists():
             raise CommandError(f"{args.file} already exists; remove it, or name another file.")
         with ServiceClient() as service:
@@ -54,7 +57,11 @@ class Import:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Import the files in order, and print a line for each, up to the first that fails."""
+        """Import the files in order, and print a line for each.
+
+        At the first file that cannot be read or imported, raise an error. The files before it stay
+        imported.
+        """
         if args.name and len(args.files) > 1:
             raise CommandError("--as names one session, so it takes only one FILE.")
         with ServiceClient() as service:
@@ -81,7 +88,10 @@ class Delete:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Delete the sessions after a confirmation. Return 1 if the user does not confirm."""
+        """Delete the sessions after a confirmation, at the terminal or by `--yes`.
+
+        Return 1 if the user does not confirm, otherwise 0.
+        """
         names = ", ".join(args.sessions)
         if not args.yes:
             if not sys.stdin.isatty():
@@ -97,7 +107,10 @@ class Delete:
 
 
 def _read_export(file: str) -> Json:
-    """Return the JSON object in a file, or in standard input if `file` is `-`."""
+    """Return the JSON in a file, or in standard input if `file` is `-`.
+
+    Raise CommandError if it cannot be read or is not a JSON object.
+    """
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
         data = json.loads(text)

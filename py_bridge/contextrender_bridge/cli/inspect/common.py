@@ -37,7 +37,10 @@ class ServiceClient:
     """A connection to the service, which sends the token of the settings or of this machine."""
 
     def __init__(self) -> None:
-        """Connect. Raise NoCredentials or CommandError if no service is known or answers."""
+        """Open a connection. Raise NoCredentials if no service is known.
+
+        Raise CommandError if nothing answers there within `ANSWER_SECONDS`.
+        """
         self.url = resolve_credentials(None, None).url
         try:
             self._client = ContextRender(self.url, timeout=TIMEOUT_SECONDS, retries=0)
@@ -61,8 +64,9 @@ class ServiceClient:
     def ask(self, endpoint: str, **fields: Any) -> Json:
         """Send a request to an endpoint, and return the reply. Fields that are None are not sent.
 
-        If there is no session with this name, the only session whose name begins with it is used,
-        except at `EXACT_NAME_ENDPOINTS`.
+        If there is no session with the name in the field `session`, the only session whose name
+        begins with it is used, except at `EXACT_NAME_ENDPOINTS`. Raise a ContextRenderError if the
+        request fails.
         """
         try:
             return self._client.call(endpoint, fields)
@@ -79,12 +83,16 @@ class ServiceClient:
             raise self._no_answer(failure.message) from None
 
     def _no_answer(self, message: str) -> CommandError:
+        """Return an error with this message and advice."""
         if current_settings().url:
             return CommandError(f"{message} Correct CONTEXTRENDER_URL, or unset it.")
         return CommandError(f"{message} Start it with `contextrender serve`.")
 
     def _complete_name(self, beginning: str) -> str:
-        """Return the only session name with this beginning. Raise CommandError if none or many."""
+        """Return the only session name with this beginning.
+
+        Raise CommandError if there is no such name, or if there are or may be several.
+        """
         page = self.ask("list_sessions", query=beginning, limit=200)
         names = [str(view["session"]) for view in page["sessions"]]
         matches = [name for name in names if name.startswith(beginning)] if beginning else []
@@ -97,7 +105,10 @@ class ServiceClient:
         )
 
     def pages(self, endpoint: str, lists: Sequence[str], **fields: Any) -> Json:
-        """Request all pages of a reply, with progress, and return them with the `lists` joined."""
+        """Request all pages of an endpoint's reply, and return them as one reply, with progress.
+
+        The lists in the fields that `lists` names are joined. Other fields are from the first page.
+        """
         result = page = self.ask(endpoint, **fields)
         with Console(stderr=True).status("") as status:
             while page["next"] is not None:
@@ -108,7 +119,11 @@ class ServiceClient:
         return result | {"next": None}
 
     def totals(self, session: str, branch: int | None = None) -> Json:
-        """Return the totals of a session's answered calls. `calls` counts the recorded calls."""
+        """Return the totals of a session's answered calls. `calls` counts the recorded calls.
+
+        The service computes the totals of a long session step by step. So repeat the same request
+        until the reply is `complete` (docs/api.md, `savings`).
+        """
         recorded_totals = self.ask("inspect_session", session=session)["session"]["totals"]
         fields = {"session": session, "branch": branch, "columns": False}
         while True:
@@ -118,14 +133,20 @@ class ServiceClient:
 
 
 def headline_share(totals: Json) -> str:
-    """Return the share of steps that had every value they used, as the console writes it."""
+    """Return the share of steps that had every value they used, in percent; a dash without steps.
+
+    The console writes it in the same way.
+    """
     if not totals["steps"]:
         return "–"
     return percent(1 - totals["steps_with_misses"] / totals["steps"])
 
 
 def headline(totals: Json) -> str:
-    """Return sentences on the share of steps that had every value they used."""
+    """Return sentences on the share of steps that had every value they used.
+
+    If no call of the session was recorded, a sentence says that the share is from a replay.
+    """
     steps, steps_with_misses = totals["steps"], totals["steps_with_misses"]
     if not steps:
         return "No answer used an earlier result."
@@ -137,13 +158,20 @@ def headline(totals: Json) -> str:
 
 
 def old_versions_note(count: int) -> str:
-    """Return a sentence, after a space, that counts the uses of old versions; "" for none."""
+    """Return a sentence, after a space, that counts the uses of old versions of files.
+
+    Return "" if there are none.
+    """
     uses = "1 use was" if count == 1 else f"{count:,} uses were"
     return f" {uses} of an old version of a file." if count else ""
 
 
 def remaining_tokens_note(row: Json) -> str:
-    """Return a note on the tokens that remained when a result was omitted; "" if not known."""
+    """Return a note on the tokens that remained when a result was omitted; "" if not known.
+
+    The note follows the reason of the omission. `row` describes the result in a reply of `explain`
+    or `misses`.
+    """
     if row["remaining_tokens"] is None:
         return ""
     if row["selected_count"] is None:  # the policy omitted it for a reason of its own
@@ -180,9 +208,10 @@ def fit_table(
 ) -> Table:
     """Return a table of at most `width` characters, which leaves out columns that do not fit.
 
-    The first column, and every column of weight 0, has texts and is always shown. Of the others,
-    which have numbers, those with the largest weights are shown. Texts are cut, except the first,
-    to no less than `min_text_width` if it can be helped.
+    `weights` has a number for each column. The first column, and every column of weight 0, has
+    texts and is always shown. The other columns have numbers, and as many of them are shown as fit,
+    those with the largest weights first. Long texts are cut, except in the first column, to no less
+    than `min_text_width` if it can be helped.
     """
     # The width of each column if nothing in it is cut.
     full_widths = [
@@ -211,7 +240,9 @@ def _fitting_columns(
 ) -> tuple[list[int], int]:
     """Return the indexes of the columns that `fit_table` shows, and the width that remains.
 
-    `full_widths` has the width of each column if no text is cut, the gap included.
+    `full_widths` has the width of each column if no text is cut, the gap included. A text column
+    may be cut to `min_text_width`. `weights` has 0 for a text column; of the number columns, those
+    with the largest weights are shown first.
     """
     later_columns = range(1, len(full_widths))
     text_columns = [index for index in later_columns if not weights[index]]
@@ -236,7 +267,10 @@ def new_table(*columns: str, text_columns: Container[str] = ()) -> Table:
 
 
 def agent_text(text: str, style: str = "", max_length: int | None = None) -> Text:
-    """Return a text that an agent wrote as one safe line of at most `max_length` characters."""
+    """Return a text that an agent wrote as one line of at most `max_length` characters.
+
+    It is safe to print: control characters are replaced, and markup of `rich` has no effect.
+    """
     return Text(printable(text, max_length), style=style)
 
 

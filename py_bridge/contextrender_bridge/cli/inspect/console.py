@@ -25,7 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Open the console in a browser, or print the link, at the page that the options name."""
+    """Open the console in a browser, or print the link, at the page that the options name.
+
+    Raise CommandError if there is no such session or turn.
+    """
     if args.session is None and (args.turn is not None or args.branch is not None):
         raise CommandError("--turn and --branch need a SESSION.", 2)
     with ServiceClient() as service:
@@ -39,7 +42,11 @@ def run(args: argparse.Namespace) -> int:
 def link_suffix(
     service: ServiceClient, session: str | None, turn: int | None, branch: int | None
 ) -> str:
-    """Return the end of the console's link, which names a page: as `&to=%2Fsession%2Frun-17`."""
+    """Return the end of the console's link, which names a page: as `&to=%2Fsession%2Frun-17`.
+
+    The page is of a session or of one of its turns. If `session` is None, return "". Raise
+    CommandError if the session does not have this turn.
+    """
     if session is None:
         return ""
     view = service.ask("inspect_session", session=session, branch=branch)
@@ -58,7 +65,10 @@ def link_suffix(
 
 
 def open_in_browser(link: str) -> bool:
-    """Open a link in a browser if a window can be opened; return whether this succeeded."""
+    """Open a link in a browser, and return whether this succeeded.
+
+    Do not try if standard output is no terminal, or if no window can be opened.
+    """
     if not (can_open_windows() and sys.stdout.isatty()):
         return False
     with suppress(webbrowser.Error):

@@ -50,7 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print why each result of a call is shown or omitted."""
+    """Print why each result of a call is shown or omitted.
+
+    The table has the results in the order of the selection, `DEFAULT_ROWS` of them if no number is
+    given. JSON has all results unless a number is given.
+    """
     with ServiceClient() as service:
         fields: Json = {"turn": args.turn, "budget": args.budget, "policy": args.policy}
         if args.rows is not None or not args.json:
@@ -62,7 +66,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def draw(view: Json, args: argparse.Namespace) -> RenderableType:
-    """Return a headline, the warnings, and a table of the results, in the order of the reply."""
+    """Return a headline, the warnings, and a table of the results, in the order of the reply.
+
+    `view` is the reply of `explain`. A last line counts the results that it leaves out.
+    """
     head = Text.assemble(
         agent_text(args.session, "bold"),
         f"  turn {view['turn']}: {view['tokens_after']} of {view['budget']} tokens"
@@ -76,7 +83,11 @@ def draw(view: Json, args: argparse.Namespace) -> RenderableType:
 
 
 def _results_table(results: list[Json], *, with_uses: bool) -> Table:
-    """Return a table with a row per result, and `with_uses` per use (docs/method.md, Measures)."""
+    """Return a table with a row for each result, and `with_uses` also a row for each of its uses.
+
+    The columns c, s and U are the measures of docs/method.md: reuse, relevance and usefulness. In a
+    narrow terminal, s, U and the score are left out.
+    """
     measures = WIDE_MEASURES if Console().width >= WIDE_COLUMNS else {}
     titles = ("#", "tool", "age", "c", *measures.values(), "tokens", "taken")
     table = new_table(*titles, text_columns=("tool",))
@@ -102,13 +113,19 @@ def _results_table(results: list[Json], *, with_uses: bool) -> Table:
 
 
 def _use_line(use: Json) -> str:
-    """Return a line on a use: its turn, its tool, and each used value with its weight."""
+    """Return a line on a use: its turn, its tool, and each used value with its weight.
+
+    If n results have the value, the use adds 1/n to the reuse of each of them.
+    """
     values = ", ".join(f"{value['value']} (1/{value['results']})" for value in use["values"])
     return f"turn {use['turn']} {use['name'] or 'text'}: {values}"
 
 
 def _reason(row: Json) -> Text:
-    """Return the form in which a result is shown, and why, unless both are the usual ones."""
+    """Return the form in which a result is shown, and why it is shown or omitted.
+
+    The usual forms, complete and omitted, are left out, and so is the usual reason, `selected`.
+    """
     parts = [row["display"]] if row["display"] not in ("complete", "omitted") else []
     if row["reason"] != "selected":
         parts.append(row["reason"] + remaining_tokens_note(row))
@@ -116,4 +133,5 @@ def _reason(row: Json) -> Text:
 
 
 def _number(value: float | None) -> str:
+    """Return a measure with three decimals; a dash if it is not known."""
     return "–" if value is None else f"{value:.3f}"

@@ -38,7 +38,8 @@ def run(args: argparse.Namespace) -> int:
 def as_dot(view: Json) -> str:
     """Return the graph in Graphviz' language, from a reply of `reuse_graph`.
 
-    An edge goes from the source of values to the operation that used them, and is wider for more.
+    Nodes are results, operations that used them, and user or system messages. An edge goes from the
+    source of values to the operation that used them, and is wider for more values.
     """
     lines = ["digraph reuse {", "  rankdir=LR;", '  node [fontname="sans-serif", fontsize=10];']
     for number, label in _used_results(view):
@@ -59,7 +60,10 @@ def as_dot(view: Json) -> str:
 
 
 def _used_results(view: Json) -> Iterator[tuple[int, str]]:
-    """Yield the number and the label of each result that is the source of a value."""
+    """Yield the number and the label of each result to draw.
+
+    These are the results with an edge whose values come from no user or system message.
+    """
     results = view["results"]
     edges = [edge for edge in view["edges"] if NO_MESSAGE in edge["source_messages"]]
     for number in sorted({edge["result"] for edge in edges}):
@@ -71,8 +75,10 @@ def _used_results(view: Json) -> Iterator[tuple[int, str]]:
 def _edges_by_source(view: Json) -> Iterator[tuple[str, Json]]:
     """Yield the edges to draw, each with the name of the node that it starts at: `r3` or `m0`.
 
-    If a user or system message had a value before the result, the value comes from the message. So
-    each edge of the reply is divided by source. Values that are not listed count for the last.
+    An edge of the reply starts at a result. But if a user or system message had a value before the
+    result, the value comes from the message. So each edge of the reply is divided into one from the
+    result and one from each of these messages. The reply lists only some values, and counts the
+    others: they are added to the last of the edges.
     """
     for edge in view["edges"]:
         values_by_message: dict[int, list[str]] = {}
@@ -88,17 +94,22 @@ def _edges_by_source(view: Json) -> Iterator[tuple[str, Json]]:
 
 
 def _values(edge: Json) -> str:
+    """Return an edge's first values and the number of its other values, as text."""
     values = [printable(value, 40) for value in edge["values"][:MAX_EDGE_VALUES]]
     hidden_count = edge["count"] - len(values)
     return ", ".join(values) + (f" +{hidden_count}" if hidden_count else "")
 
 
 def _quoted(text: str) -> str:
+    """Return a text as a string of Graphviz' language, in quotes."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _only_tool(view: Json, tool: str | None) -> Json:
-    """Return the view with only the edges from one tool's results, and the nodes they need."""
+    """Return the view with only the edges from one tool's results, and only the nodes they need.
+
+    If `tool` is None, return the view unchanged. Raise CommandError if the tool has no result.
+    """
     if tool is None:
         return view
     results = view["results"]

@@ -34,7 +34,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def draw(report: Json) -> RenderableType:
-    """Return the summary, and a table with the means of both groups and their ratio."""
+    """Return the summary, and a table with the means of rendered sessions and of full ones.
+
+    The table also has the ratio of the two means, with its 95% interval.
+    """
     label_title = "mean per session"
     titles = (f"rendered ({report['rendered']})", f"full ({report['holdout']})", "ratio", "95%")
     table = new_table(label_title, *titles, text_columns=(label_title,))

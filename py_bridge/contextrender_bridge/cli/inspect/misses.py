@@ -41,7 +41,8 @@ def run(args: argparse.Namespace) -> int:
 def draw(view: Json, session: str, totals: Json | None) -> RenderableType:
     """Return a headline, and a table of the results whose used values were not in the prompt.
 
-    Misses of names of tools or fields alone are only counted, in the headline.
+    `view` is the reply of `misses`. If `totals` is None, the headline does not have the share of
+    steps. Misses of names of tools or fields alone are only counted, in the headline.
     """
     misses = [miss for miss in view["misses"] if not miss["names_only"]]
     names_only_count = len(view["misses"]) - len(misses)
@@ -64,7 +65,11 @@ def draw(view: Json, session: str, totals: Json | None) -> RenderableType:
 
 
 def _missing_values(miss: Json) -> str:
-    """Return the first values that were missing, with notes on repeated calls and the user."""
+    """Return the first values that were missing, with notes before and after them.
+
+    A note before them says that the agent repeated the tool call. A note after them says that user
+    or system messages had every value before.
+    """
     parts = ["called again"] if miss["repeated"] else []
     if miss["values"]:
         values = ", ".join(miss["values"][:MAX_VALUES])

@@ -25,7 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the complete results at the positions, or the results that match the query."""
+    """Print the complete results at the positions, or the results that match the query.
+
+    Before each result, print a line that names it. Raise CommandError unless either positions or a
+    query are given.
+    """
     if bool(args.position) == bool(args.query):  # both or neither
         raise CommandError("give either the positions of results or a --query.", 2)
     fields = {
@@ -44,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _head(result: Json) -> str:
+    """Return a line that names a result: its position, its call and its tokens."""
     call = printable(f"{result['name']} {result['arguments']}", 100)
     newer_result = result["superseded_by"]
     note = "" if newer_result is None else f", superseded by #{newer_result}"

@@ -87,7 +87,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the table of savings.
 
-    The prices of this machine's settings and options are sent, so that a remote service uses them.
+    The price settings of this machine, and then the options' prices, are sent to the service, so
+    that they also apply to a remote one.
     """
     since = as_day(args.since)
     prices = [text for text in (current_settings().prices, *args.price) if text]
@@ -105,7 +106,11 @@ def group_columns(text: str) -> list[str]:
 
 
 def as_day(text: str) -> str:
-    """Return a day (UTC) such as 2026-01-31 from "today", "yesterday" or a date; "" from ""."""
+    """Return a day (UTC) such as 2026-01-31 from a text: "today", "yesterday" or a date.
+
+    An empty text, which stands for all days, is returned as it is. Raise CommandError for any other
+    text.
+    """
     year, month, day, *_ = time.gmtime()
     today = date(year, month, day)
     named_days = {"": "", "today": today.isoformat(), "yesterday": (today - DAY).isoformat()}
@@ -122,8 +127,9 @@ def as_day(text: str) -> str:
 def group_rows(rows: Sequence[Json], by: Sequence[str]) -> dict[str, Json]:
     """Group the rows by the columns `by`, and map each group's name to the sums of its rows.
 
-    `calls_without_price` counts the calls that the dollars do not include. `is_estimate` is true if
-    the cost of one of the rows is an estimate.
+    The name has the columns' values, such as `2026-01-31 gpt-5`. `calls_without_price` counts the
+    calls whose models have no price; the dollars do not include them. `is_estimate` is true if the
+    cost of one of the rows is an estimate.
     """
     sums_by_group: dict[str, Json] = {}
     for row in rows:
@@ -141,7 +147,10 @@ def group_rows(rows: Sequence[Json], by: Sequence[str]) -> dict[str, Json]:
 
 
 def draw(view: Json, by: Sequence[str]) -> RenderableType:
-    """Return a table of the savings with a row per group and a row for all, and notes on it."""
+    """Return a table of the savings with a row per group and a row for all, and notes on it.
+
+    Calls are grouped by the columns `by`, which are some of `GROUPS`. Losses are red.
+    """
     if not view["rows"]:
         return Text("no call has been counted yet")
     groups = group_rows(view["rows"], by)
@@ -157,7 +166,10 @@ def draw(view: Json, by: Sequence[str]) -> RenderableType:
 
 
 def _notes(view: Json, calls_without_price: int) -> str:
-    """Return sentences, with a space at the end, on counted sessions and models without a price."""
+    """Return sentences on the counted sessions, and on models without a price of their own.
+
+    They end with a space, because the explanations of the columns follow.
+    """
     notes = f"{view['sessions_counted']} of {view['sessions']} sessions have counted calls. "
     if calls_without_price:
         notes += f"{calls_without_price:,} calls are of models without a price: "

@@ -41,7 +41,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def find_matches(service: ServiceClient, args: argparse.Namespace) -> Json:
-    """Request pages until there are --limit matches or no more, and return them as one reply."""
+    """Request pages until there are --limit matches or no more, and return them as one reply.
+
+    The newest match is first. `next` of the reply is None if there are no more matches.
+    """
     # The empty cursor requests the first page.
     result: Json = {"matches": [], "sessions": 0, "events": 0, "next": ""}
     while result["next"] is not None and len(result["matches"]) < args.limit:
@@ -88,6 +91,7 @@ def draw(view: Json) -> RenderableType:
 
 
 def _text(match: Json) -> Text:
+    """Return a part of a text, with the first match in bold, and a note on the other matches."""
     other_count = match["count"] - 1
     more_note = f" (and {other_count} more)" if other_count else ""
     return Text.assemble(
@@ -99,7 +103,11 @@ def _text(match: Json) -> Text:
 
 
 def _part(text: str, style: str = "") -> Text:
-    """Return a part of a line, safe to print. Keep one of the spaces at its ends, if any."""
+    """Return a part of a line, safe to print, in a style.
+
+    `agent_text` removes white space at the ends. So if there was some, add one space there, because
+    the next part follows.
+    """
     start = " " if text[:1].isspace() else ""
     end = " " if text[-1:].isspace() and text.strip() else ""
     return Text.assemble(start, agent_text(text, style), end)

@@ -29,7 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Create a link and print it. With --list or --revoke, print the valid links instead."""
+    """Create a link and print it. With --list or --revoke, print the valid links instead.
+
+    --revoke first revokes one link, or all.
+    """
     with ServiceClient() as service:
         if args.list:
             return print_links(service, args, service.ask("list_links", session=args.session))

@@ -71,7 +71,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show_session(service: ServiceClient, args: argparse.Namespace) -> int:
-    """Print the timeline of the newest turns that fit, or with --json of all turns."""
+    """Print the timeline of the newest turns, as many as fit into the terminal.
+
+    With --json, print all turns.
+    """
     fields = {"session": args.session, "branch": args.branch}
     if args.json:
         return print_json(service.pages("timeline", ("turns",), **fields))
@@ -83,7 +86,11 @@ def _show_session(service: ServiceClient, args: argparse.Namespace) -> int:
 
 
 def _show_call(service: ServiceClient, args: argparse.Namespace) -> int:
-    """Print one call: its prompt, what the provider reported, and its answer."""
+    """Print one call: its prompt, what the provider reported, and its answer.
+
+    The table has the last `DEFAULT_MESSAGES` messages if no number is given. JSON has all messages
+    unless a number is given.
+    """
     place = {"session": args.session, "branch": args.branch}
     window_fields: Json = {}
     if args.messages is not None or not args.json:
@@ -100,7 +107,11 @@ def _show_call(service: ServiceClient, args: argparse.Namespace) -> int:
 
 
 def _answer(service: ServiceClient, position: int, place: Json) -> Json | None:
-    """Return the message after a call's history, which is its answer; None if not recorded yet."""
+    """Return the message at a position, where a call's answer is; None if not recorded yet.
+
+    The position is the number of messages in the call's history. `place` has the session and the
+    branch.
+    """
     try:
         return service.ask("read_message", characters=ANSWER_CHARS, position=position, **place)
     except NotFound:
@@ -108,7 +119,11 @@ def _answer(service: ServiceClient, position: int, place: Json) -> Json | None:
 
 
 def draw(view: Json, session: str, totals: Json) -> RenderableType:
-    """Return the timeline: a headline, a legend of the marks, and a line for each listed result."""
+    """Return the timeline: a headline, a legend of the marks, and a line for each listed result.
+
+    A line has a mark for each of the newest turns, as many as fit. `view` is the reply of
+    `timeline`.
+    """
     name_width, turn_columns = _column_widths(view["results"]["tools"])
     turns = view["turns"][-turn_columns:]
     # A call without an answer is not a turn yet, and the totals do not count it.
@@ -134,7 +149,10 @@ def draw(view: Json, session: str, totals: Json) -> RenderableType:
 
 
 def _column_widths(tools: list[str]) -> tuple[int, int]:
-    """Return the width of the tools' names, and the number of turns that fit beside them."""
+    """Return the width of the tools' names, and the number of turns that fit beside them.
+
+    Long names are cut to show `MIN_TURN_COLUMNS` turns, but not below `MIN_NAME_WIDTH`.
+    """
     longest_name = max((len(printable(tool)) for tool in tools), default=0)
     width = Console().width - LABEL_WIDTH
     name_width = max(MIN_NAME_WIDTH, min(longest_name, width - MIN_TURN_COLUMNS))
@@ -142,16 +160,21 @@ def _column_widths(tools: list[str]) -> tuple[int, int]:
 
 
 def _budget(view: Json) -> str:
-    """Return the budget as a phrase such as `12.0K`; an automatic one's newest, as `now 12.0K`."""
+    """Return the session's budget as a phrase that "tokens" follows, such as `12.0K`.
+
+    An automatic budget is written as that of the newest call, such as `now 12.0K`, or as `its own`
+    if there is no call.
+    """
     if isinstance(view["budget"], int):
         return short_count(view["budget"])
     return f"now {short_count(view['turns'][-1]['budget'])}" if view["turns"] else "its own"
 
 
 def _listed_results(results: Json, turns: list[Json]) -> tuple[list[int], int]:
-    """Return the numbers of the results to list, and how many others are left out.
+    """Return the numbers of the results to list, and how many other results are left out.
 
-    Of more than `MAX_LINES` results, list only those that one of the turns showed, used or missed.
+    If there are more than `MAX_LINES` results, list only the results that one of the turns showed,
+    used or missed. Results that came after the last turn are neither listed nor counted.
     """
     results_of_turns = range(min(turns[-1]["results"], len(results["positions"])))
     if len(results_of_turns) <= MAX_LINES:
@@ -171,7 +194,10 @@ def _ranges(flat_ranges: list[int]) -> Iterator[tuple[int, int]]:
 
 
 def _line(results: Json, turns: list[Json], number: int, name_width: int) -> Text:
-    """Return the line of result `number`: its position, tool and tokens, and a mark per turn."""
+    """Return the line of result `number`: its position, tool and tokens, and a mark per turn.
+
+    Turns before the result have no mark. The tool's name is cut to `name_width`.
+    """
     name = results["tools"][results["names"][number]]
     line = Text.assemble(
         (f"#{results['positions'][number]:<5}", "dim"),
@@ -188,7 +214,10 @@ def _line(results: Json, turns: list[Json], number: int, name_width: int) -> Tex
 
 
 def _mark(turn: Json, number: int) -> str:
-    """Return how a result was used at a turn or, if it was not, how it was shown."""
+    """Return the mark of a result at a turn: how it was used or, if it was not, how it was shown.
+
+    A use has priority, because the timeline is to show which results were needed.
+    """
     is_complete = _is_in_ranges(turn["complete"], number)
     is_excerpt = _is_in_ranges(turn["substitutes"], number)
     if number in turn["misses"]:

@@ -19,9 +19,10 @@ ERROR_STATUS = 400
 
 
 def provider_line(turn: Json, price: Json | None) -> str:
-    """Return a line with what the provider reported of a call; empty if nothing was.
+    """Return a line with the usage, cost, times and error of a call's reply from the provider.
 
-    `turn` is the call in a reply of `timeline`. `price` has its dollars per token, if known.
+    It is empty if none of them was reported. `turn` is the call in a reply of `timeline`. `price`
+    has the model's dollars per token; it is None if the model has no price.
     """
     facts: list[str] = []
     if turn["usage"]:
@@ -42,7 +43,11 @@ def provider_line(turn: Json, price: Json | None) -> str:
 
 
 def draw_call(view: Json, session: str, answer: Json | None, provider: str = "") -> RenderableType:
-    """Return a call as it is printed: its tokens, how each message was shown, and its answer."""
+    """Return a call as it is printed: its tokens, how each message was shown, and its answer.
+
+    `view` is the reply of `get_call`. `answer` is None if the call has none. `provider` is the line
+    that `provider_line` returns.
+    """
     call = view["explain"]
     head = Text.assemble(
         agent_text(session, "bold"),
@@ -56,7 +61,10 @@ def draw_call(view: Json, session: str, answer: Json | None, provider: str = "")
 
 
 def _messages_table(messages: list[Json]) -> Table:
-    """Return a table with a row for each message, and for each gap between listed messages."""
+    """Return a table with a row for each message, and for each gap between listed messages.
+
+    A gap is a row that counts the messages that the reply leaves out.
+    """
     table = new_table("#", "turn", "tokens", "", text_columns=("",))
     table.add_column("message", ratio=1)
     next_position = 0
@@ -70,7 +78,10 @@ def _messages_table(messages: list[Json]) -> Table:
 
 
 def _add_message(table: Table, message: Json) -> None:
-    """Add a row with a message, or with its calls if it has no text. It is dim if omitted."""
+    """Add a row with a message, or with its calls if it has no text.
+
+    The mark shows how the prompt has the message. The row is dim if the prompt omits it.
+    """
     calls = message["calls"]
     # A message with a call in the prompt is shown, even if its text is omitted.
     has_shown_call = any(tool_call["in_prompt"] for tool_call in calls)

@@ -48,7 +48,10 @@ def draw(view: Json) -> RenderableType:
 
 
 def _row(tool: Json) -> list[Text]:
-    """Return a row of the table: a cell for each of `HEADS`, with a dash for what is not known."""
+    """Return a row of the table: a cell for each of `HEADS`, with a dash for what is not known.
+
+    `declared` is the number of tokens of the tool's declaration.
+    """
     unused = f"{tool['unused_tokens'] / tool['tokens']:.0%}" if tool["tokens"] else "–"
     return [
         agent_text(tool["name"], "bold", 40),
@@ -62,4 +65,5 @@ def _row(tool: Json) -> list[Text]:
 
 
 def _dollars(amount: float | None) -> str:
+    """Return dollars as text; a dash if the amount is not known."""
     return "–" if amount is None else dollar_text(amount)

@@ -46,7 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_run_arguments(parser: argparse.ArgumentParser, policies: str, budgets: str) -> None:
-    """Add the options that select runs, policies and budgets, with these defaults."""
+    """Add the options that select runs, policies and budgets.
+
+    `policies` and `budgets` are the defaults, as comma-separated lists.
+    """
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "files",
@@ -64,7 +67,10 @@ def add_run_arguments(parser: argparse.ArgumentParser, policies: str, budgets: s
 
 
 def add_replay_arguments(parser: argparse.ArgumentParser, policies: str, budgets: str) -> None:
-    """Add the options of `add_run_arguments`, and the pairs to compare."""
+    """Add the options that select runs, policies and budgets, and the pairs to compare.
+
+    `policies` and `budgets` are the defaults, as comma-separated lists.
+    """
     add_run_arguments(parser, policies, budgets)
     parser.add_argument(
         "--compare",
@@ -83,7 +89,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def replay_and_print(args: argparse.Namespace) -> Report:
-    """Replay the runs, print the tables, write the figures for --json, and return the report."""
+    """Replay the runs, print the tables, write the figures for --json, and return the report.
+
+    --policy and --budget name the cases, and --compare may add others. If agents compacted some of
+    the runs, also measure what these compactions lost.
+    """
     # The cases to replay, each once.
     requested_cases = cases_of(args.policy, args.budget)
     budgets = list(dict.fromkeys(case.budget for case in requested_cases))

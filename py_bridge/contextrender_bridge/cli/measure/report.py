@@ -46,7 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Replay the runs, print the tables and write the report's folder."""
+    """Replay the runs, print the tables and write the report's folder.
+
+    With --compaction, measure instead what agents have after their compactions.
+    """
     if args.compaction:
         return compare_methods(args)
     try:
@@ -69,13 +72,21 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _default_pairs(policies: str) -> list[list[str]]:
-    """Return the pairs to compare without --compare: each of our policies with the paper's."""
+    """Return the pairs to compare without --compare: each of our policies with the paper's.
+
+    `policies` is the value of --policy. A pair is left out unless it names both.
+    """
     names = {case.policy for case in cases_of(policies, BUDGETS)}
     return [[name, PAPER_POLICY] for name in OWN_POLICIES if {name, PAPER_POLICY} <= names]
 
 
 def compare_methods(args: argparse.Namespace) -> int:
-    """Compare the contexts that several methods make at the agents' compactions. Return 0."""
+    """Compare the contexts that several methods make at the agents' compactions. Return 0.
+
+    Print a table of the methods, and how much each compaction frees if ContextRender compacts
+    repeatedly. Write the figures to `compactions.json` in the output folder. Raise CommandError if
+    there is nothing to measure.
+    """
     out = make_folder(args.out)
     runs = read_transcripts(args.files, args.limit)
     scores = score_runs(runs, args.workers)
@@ -92,7 +103,10 @@ def compare_methods(args: argparse.Namespace) -> int:
 
 
 def make_folder(folder: Path) -> Path:
-    """Create the output folder if it does not exist, and return it."""
+    """Create the output folder if it does not exist, and return it.
+
+    Raise CommandError if that fails.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
