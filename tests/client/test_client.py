@@ -166,13 +166,13 @@ def test_address_and_token_come_from_arguments_environment_or_file(
         client.list_sessions()
     with ContextRender("http://localhost:1/") as client:
         assert client.url == "http://localhost:1"
-        assert client._core.token == credentials.token
+        assert client.core.token == credentials.token
     monkeypatch.setenv("CONTEXTRENDER_URL", "https://elsewhere.example/")
     with pytest.raises(NoCredentials, match="CONTEXTRENDER_TOKEN"):
         ContextRender()
     monkeypatch.setenv("CONTEXTRENDER_TOKEN", "theirs")
     with ContextRender() as client:
-        assert (client.url, client._core.token) == ("https://elsewhere.example", "theirs")
+        assert (client.url, client.core.token) == ("https://elsewhere.example", "theirs")
     assert "theirs" not in repr(Credentials("u", "theirs"))
 
 

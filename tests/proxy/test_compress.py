@@ -170,7 +170,7 @@ def test_large_history_is_dropped_after_a_pause(
     """The proxy forgets its texts, also those in the record of the session's last reply."""
     for module in (app, history_cache):
         monkeypatch.setattr(module, "LARGE_CHARACTERS", 1000)
-    cache = setup.proxy.histories.client._core._histories
+    cache = setup.proxy.histories.client.core._histories
     name = uuid.uuid4().hex
 
     def sizes() -> list[int]:

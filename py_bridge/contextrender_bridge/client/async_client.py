@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine
 from contextlib import closing
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -25,7 +25,7 @@ def _method_of(
 
     @connection.with_signature_of(flow)
     async def method(client: AsyncContextRender, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await client._drive(flow(client._core, *args, **kwargs))
+        return await client._drive(flow(client.core, *args, **kwargs))
 
     return method
 
@@ -50,8 +50,8 @@ class AsyncContextRender:
         `transport` replaces the network, for example in tests. The environment's HTTP proxies are
         used only for another machine's address. A service that starts later is on this machine.
         """
-        self._core = Core(url, token, retries=retries)
-        self.failures = self._core.failures
+        self.core = Core(url, token, retries=retries)
+        self.failures = self.core.failures
         self._http = httpx.AsyncClient(
             timeout=timeout,
             **connection.network_options(self.url),
@@ -62,7 +62,7 @@ class AsyncContextRender:
     @property
     def url(self) -> str:
         """The service's address; empty if none is known."""
-        return self._core.url
+        return self.core.url
 
     async def __aenter__(self) -> AsyncContextRender:
         """Return the client."""
@@ -75,24 +75,6 @@ class AsyncContextRender:
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
-
-    def recorded_count(
-        self,
-        session: str,
-        messages: Sequence[Mapping[str, Any]],
-        *,
-        token: str | None,
-        history_key: str,
-    ) -> int:
-        """Return how many of the first messages this client knows to be recorded.
-
-        No request is sent. `history_key` distinguishes the histories of one session.
-        """
-        return self._core.recorded_count(session, messages, token=token, history_key=history_key)
-
-    def drop_large_histories(self) -> None:
-        """Forget the texts of large histories, as `Core.drop_large_histories` does."""
-        self._core.drop_large_histories()
 
     render = _method_of(Core.render)
     fit = _method_of(Core.fit)

@@ -26,7 +26,7 @@ def _method_of(
 
     @connection.with_signature_of(flow)
     def method(client: ContextRender, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return client._drive(flow(client._core, *args, **kwargs))
+        return client._drive(flow(client.core, *args, **kwargs))
 
     return method
 
@@ -57,8 +57,8 @@ class ContextRender:
         the other methods raise NoCredentials. If `url` is another machine's address and there is no
         token for it, this constructor raises NoCredentials.
         """
-        self._core = Core(url, token, retries=retries)
-        self.failures = self._core.failures
+        self.core = Core(url, token, retries=retries)
+        self.failures = self.core.failures
         self._http = httpx.Client(
             timeout=timeout,
             **connection.network_options(self.url),
@@ -68,7 +68,7 @@ class ContextRender:
     @property
     def url(self) -> str:
         """The service's address; empty if none is known."""
-        return self._core.url
+        return self.core.url
 
     def __enter__(self) -> ContextRender:
         """Return the client."""

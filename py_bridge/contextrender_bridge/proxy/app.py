@@ -108,7 +108,7 @@ class Proxy:
         if not request.url:
             sentence = "A path has no `..`, `//` or `#`."
             raise InvalidRequest(sentence, code="invalid_path", status=400)
-        if not (request.is_own_endpoint or request.dialect):
+        if not (request.target.is_own_endpoint or request.dialect):
             await self._forward(request, receive, send)
             return
         # Read the body into memory, within the limits if there are any.
@@ -116,7 +116,7 @@ class Proxy:
         with reading as limited_receive:
             body = await read_body(limited_receive)
             try:
-                if request.is_own_endpoint:
+                if request.target.is_own_endpoint:
                     await self._answer_own_endpoint(request, body, send, is_trusted=is_trusted)
                 else:
                     work = self._calls.answer(request, body, send, is_trusted=is_trusted)

@@ -127,7 +127,7 @@ class Histories:
         conversation, body = call.conversation, call.fit.body
         budget = conversation.limited_budget(call.controls.budget)
         recorded_count = partial(
-            self.client.recorded_count,
+            self.client.core.recorded_count,
             call.session,
             transcript.messages,
             token=call.controls.token,

@@ -40,7 +40,7 @@ class ModelCalls:
         self._histories = histories
         self._settings = settings
         self._bodies = RecentBodies()
-        drop_functions = self._bodies.drop_large, histories.client.drop_large_histories
+        drop_functions = self._bodies.drop_large, histories.client.core.drop_large_histories
         self.memory = MemoryRelease(*drop_functions)
         self._windows = Windows()
 

@@ -102,7 +102,6 @@ class Request:
 
     - `url`: the provider's address for the request; empty if the path is not allowed.
     - `dialect`: the request format of a model call; empty for any other request.
-    - `is_own_endpoint`: the proxy answers itself: `compress`, `compact` or `retrieve`.
     - `plain`: the body is not compressed.
     - `headers`, `onward`: the headers from the agent, and those to forward.
     """
@@ -111,7 +110,6 @@ class Request:
     method: str
     url: str
     dialect: str
-    is_own_endpoint: bool
     plain: bool
     headers: Headers = field(repr=False)
     onward: Headers = field(repr=False)
@@ -129,7 +127,6 @@ class Request:
             method=method,
             url=_upstream_url(settings, target, headers, query) if is_allowed else "",
             dialect=DIALECT_OF_PATH.get(target.path, "") if method == "POST" else "",
-            is_own_endpoint=target.is_own_endpoint,
             plain=is_plain(headers),
             headers=headers,
             onward=request_headers(headers),

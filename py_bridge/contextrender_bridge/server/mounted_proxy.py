@@ -59,8 +59,8 @@ class InProcessClient(AsyncContextRender):
         `Core` requires an address and a token, but neither is used: `run_walker` gets the walker's
         name and the request's user. Walkers of this process need no retries.
         """
-        self._core = Core(URL, "none", retries=0)
-        self.failures = self._core.failures
+        self.core = Core(URL, "none", retries=0)
+        self.failures = self.core.failures
         self._run_walker = run_walker
 
     async def close(self) -> None:
