@@ -1,8 +1,10 @@
 """Commands: typing mistakes, help, completion and uninstall."""
 
+import os
 import shutil
 import socket
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -156,6 +158,16 @@ def test_mistyped_data_folder_is_named_and_not_created(
         f"contextrender: there is no store in {folder}.\n",
     )
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_store_that_is_no_regular_file_is_named(
+    make: Callable[[Path], None], tmp_path: Path
+) -> None:
+    make(tmp_path / "store.db")
+    process = contextrender("user", "list", "--data", tmp_path)
+    sentence = f"{tmp_path / 'store.db'} is no regular file, so it cannot be the store."
+    assert (process.returncode, process.stderr) == (1, f"contextrender: {sentence}\n")
 
 
 def test_uninstall_lists_and_removes_files(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:

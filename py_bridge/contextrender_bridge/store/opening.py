@@ -73,9 +73,15 @@ def start_lock(folder: Path) -> Iterator[None]:
 
 
 def _open_file(folder: Path) -> Store:
-    """Open the SQLite store in a folder, or create it. Only one process at a time does so."""
+    """Open the SQLite store in a folder, or create it. Only one process at a time does so.
+
+    Raise CommandError if something else has the file's name: to open a pipe would wait for ever.
+    """
+    path = folder / FILE
+    if path.exists() and not path.is_file():
+        raise CommandError(f"{path} is no regular file, so it cannot be the store.")
     with start_lock(folder), _layout_error_for_operator():
-        return SqliteStore(folder / FILE)
+        return SqliteStore(path)
 
 
 @contextmanager
