@@ -49,17 +49,6 @@ def test_incremental_parse_equals_full_parse(
 
 @given(dialect=st.sampled_from(sorted(MAKERS)), data=st.data())
 @modest
-def test_incremental_transcript_equals_full_transcript(dialect: str, data: st.DataObject) -> None:
-    body, key = data.draw(bodies(dialect)), MAKERS[dialect][1]
-    read, reader = RecentBodies(), DIALECTS[dialect]
-    for end in data.draw(st.lists(st.integers(0, len(body[key])), min_size=1, max_size=5)):
-        now = {**body, key: body[key][:end]}
-        made = read.read(wire.dumps(now), reader.key)
-        assert made.read(reader).messages == reader.read(now).messages
-
-
-@given(dialect=st.sampled_from(sorted(MAKERS)), data=st.data())
-@modest
 def test_transcript_uses_only_the_common_prefix_of_earlier_bodies(
     dialect: str, data: st.DataObject
 ) -> None:

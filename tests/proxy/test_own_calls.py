@@ -1,14 +1,15 @@
 """An agent's own calls: compactions are sent in full, titles and quota checks are not recorded."""
 
 import uuid
+from typing import Any
 
 import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.proxy.own_calls import is_compaction, is_side_call
 
-from tests.proxy.agents import ChatAgent
+from tests.proxy.agents import Agent, ChatAgent, MessagesAgent, ResponsesAgent, finding
 from tests.proxy.conftest import Setup
-from tests.support.scripted_model import chat, json_reply
+from tests.support.scripted_model import anthropic_message, chat, json_reply, response
 from tests.support.transcripts import assistant, call, result, system
 from tests.support.transcripts import user as ask
 from tests.support.waiting import until
@@ -48,6 +49,13 @@ VIBE = (
     "Create a comprehensive summary of our entire conversation that will serve as complete context "
     "for continuing this work."
 )
+AGENT = "You are a context summarization agent. Write what is needed to go on."
+ARTICLES = (
+    "Please summarise this article for me: context windows grow.",
+    "Write a summary of the session logs in logs/.",
+    "Summarize the conversation with the customer in mail.txt.",
+)
+ODD_ITEMS: list[Any] = ["x", [], [None], [{"content": 5}], [{"content": [5]}], {"a": 1}]
 REMINDER = {"type": "text", "text": "<system-reminder>\nThe date has changed.\n</system-reminder>"}
 
 
@@ -121,6 +129,12 @@ def user(*texts: str, extra: Json | None = None) -> Json:
             "tool_choice": "none",
             "messages": [*CALLS, ask("Write a hand-off for the session that goes on.")],
         },
+        # Older releases of Crush and Roo; instructions with the history in the same text.
+        {"messages": [*CALLS, ask("Provide a detailed summary of our conversation above.")]},
+        {"messages": [*CALLS, ask("Summarize the conversation so far, as described.")]},
+        {"messages": [ask("You are a summarization agent.\n\nTURNS TO SUMMARIZE: context")]},
+        {"messages": [ask("Write a summary of the session for the next agent.\n\nUSER: hi")]},
+        {"messages": [system(AGENT), user("Here is the conversation so far: x")]},
     ],
 )
 def test_compactions_are_recognised(body: Json) -> None:
@@ -137,21 +151,44 @@ def test_compactions_are_recognised(body: Json) -> None:
         {**TOOLS, "messages": [*BLOCKS, user(CLAUDE), assistant("S")]},
         {**TOOLS, "messages": [*BLOCKS, user(f"What does {CLAUDE!r} mean?")]},
         {"messages": [system(HELPER), ask("Write me a poem.")]},
+        {"messages": [system(AGENT)]},
+        {**TOOLS, "messages": [system(AGENT), user("Here is the conversation so far: x")]},
+        {"messages": [user(CLAUDE), user("go on")]},
+        *({"messages": [ask(text)]} for text in ARTICLES),
+        *({**TOOLS, "messages": [*CALLS, ask(text)]} for text in ARTICLES),
+        *({"messages": items, "input": items} for items in ODD_ITEMS),
     ],
 )
 def test_other_requests_are_not_compactions(body: Json) -> None:
     assert not is_compaction(body)
 
 
-def test_compaction_of_older_opencode_is_sent_in_full(setup: Setup) -> None:
-    agent = ChatAgent(setup, uuid.uuid4().hex).grown(7)
+@pytest.mark.parametrize(
+    ("kind", "item", "reply"),
+    [
+        (MessagesAgent, user(CLAUDE), anthropic_message([{"type": "text", "text": "So far."}])),
+        (ResponsesAgent, ask(CODEX) | {"type": "message"}, response([])),
+        (ResponsesAgent, {"type": "compaction_trigger"}, response([])),
+        (
+            ChatAgent,
+            ask("Provide a detailed prompt for continuing our conversation above."),
+            chat("So far."),
+        ),
+    ],
+)
+def test_compaction_is_sent_in_full(
+    setup: Setup, kind: type[Agent], item: Json, reply: Json
+) -> None:
+    agent = kind(setup, uuid.uuid4().hex).grown(7)
     agent.run(1)
-    setup.model.script = [json_reply(chat("So far."))]
-    agent.items.append(ask("Provide a detailed prompt for continuing our conversation above."))
-    agent.extra = {key: value for key, value in agent.extra.items() if key != "tools"}
-    response = agent.post()
-    assert response.headers["x-contextrender-full-history"] == "compaction"
+    assert finding(0) not in agent.results(setup.model.asked[-1].json[agent.key])
+    setup.model.script = [json_reply(reply)]
+    agent.items.append(item)
+    answer = agent.post()
+    assert answer.json() == reply
+    assert answer.headers["x-contextrender-full-history"] == "compaction"
     assert setup.model.asked[-1].json == agent.body
+    assert setup.service.inspect_session(agent.prefix[3:])["session"]["results"] == 8
 
 
 SIDE: list[Json] = [
@@ -182,9 +219,9 @@ def test_side_call_is_not_recorded(setup: Setup) -> None:
     session = uuid.uuid4().hex
     headers = {"x_session_id": session}
     setup.model.script = [json_reply(chat("Fix the fault")), json_reply(chat("Seen."))]
-    response = setup.post("/v1/chat/completions", {"model": "m", **SIDE[3]}, **headers)
-    assert response.status_code == 200
-    assert "x-contextrender-session" not in response.headers
+    answer = setup.post("/v1/chat/completions", {"model": "m", **SIDE[3]}, **headers)
+    assert answer.status_code == 200
+    assert "x-contextrender-session" not in answer.headers
     assert setup.model.asked[-1].json["messages"] == SIDE[3]["messages"]
     setup.post("/v1/chat/completions", {"model": "m", **TOOLS, "messages": CALLS[:1]}, **headers)
     (view,) = until(lambda: setup.service.list_sessions(query=session)["sessions"])
