@@ -12,6 +12,7 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.engine.call.render_call import render_call
 from contextrender_bridge.engine.call.result_page import COLUMNS
 from contextrender_bridge.engine.replay import branch_replay
+from contextrender_bridge.store.base import Store
 
 from tests.api.client import Api
 from tests.api.conftest import Service, User
@@ -125,6 +126,17 @@ def test_earlier_turn_is_explained_as_recorded(api: Api) -> None:
     for turn, before in enumerate(expected, 1):
         assert api("explain", session="s", budget=600, turn=turn) == before | {"session": "s"}
     assert api("explain", session="s", turn=len(answers) + 1) == api("explain", session="s")
+
+
+def test_only_what_was_written_since_is_read(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    api("render", session="s", messages=RUN, budget=400, policy="contextrender")
+    first = api("explain", session="s")
+    with monkeypatch.context() as unreadable:
+        unreadable.setattr(Store, "edges_from", lambda *_: pytest.fail("edges were read again"))
+        assert api("explain", session="s") == first
+    # A reply without usage changes no counts of the session, but must be read.
+    api("record_usage", session="s", usage={"messages": len(RUN), "status": 529})
+    assert api("timeline", session="s")["turns"][-1]["status"] == 529
 
 
 @pytest.mark.parametrize("walker", ["explain", "get_call"])

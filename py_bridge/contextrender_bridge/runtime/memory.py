@@ -243,6 +243,10 @@ class RequestMemory(TieredMemory):
             anchor.edges = StoredEdges(read_edges)
         return True
 
+    def revision(self, id: UUID) -> int:
+        """Return the revision of the row of a node that this request has read."""
+        return self._changes.nodes[id].rev
+
     def row(self, id: UUID) -> bytes | None:
         """Return a node's uncompressed row as the store has it; None if the node was not read."""
         node = self._changes.nodes.get(id)

@@ -73,11 +73,18 @@ class SessionLease:
         nodes, self.cached.nodes = self.cached.nodes, {}
         return self._memory.adopt(nodes, self.id)
 
+    def row_revision(self) -> int:
+        """Return the revision of the session's row, which each request that writes increments."""
+        return self._memory.revision(self.id)
+
     def release(self) -> None:
         """Release the lock before the request ends. The session must be unchanged."""
-        # The request still needs its nodes, and `__exit__` detaches them only if `all_stored`.
-        self._memory.all_stored = False
-        self.__exit__(None, None, None)
+        if self.state is self.cached:  # the cache has the state already
+            self._locks.close()
+        else:
+            # The request still needs its nodes, and `__exit__` detaches them only if `all_stored`.
+            self._memory.all_stored = False
+            self.__exit__(None, None, None)
         self._released = True
 
     def __enter__(self) -> Self:

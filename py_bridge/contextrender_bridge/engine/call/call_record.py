@@ -12,6 +12,7 @@ from contextrender_bridge.base.usage import NO_REPLY, ProviderReply
 from contextrender_bridge.engine.call.render_call import RenderedCall
 from contextrender_bridge.engine.call.settings import RENDERED, CallMetadata, RenderSettings
 from contextrender_bridge.engine.plan.selection import Selection
+from contextrender_bridge.engine.policies import policy_named
 
 UNSET_FIELDS: Final = {
     "parameters": {},
@@ -63,6 +64,16 @@ class CallRecord:
     def sent_full(self) -> bool:
         """True if the model received the full history."""
         return self.delivery != RENDERED
+
+    @property
+    def has_reasons(self) -> bool:
+        """True if the recorded calls explain why the call shows or omits each result.
+
+        They do if the policy is cache-aware and its rendering was sent. Then each call continues
+        the prompt before it, so a result is shown as the last change left it. Otherwise the call
+        must be rendered again to find the reasons.
+        """
+        return policy_named(self.settings.policy).is_cache_aware and not self.sent_full
 
     def with_sent_tokens(self) -> Self:
         """Return the record with the tokens of the prompt that was sent.

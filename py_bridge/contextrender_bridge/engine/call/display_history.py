@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 
 from contextrender_bridge.engine.call.call_record import CallRecord
 from contextrender_bridge.engine.call.explain import ResultDecision
-from contextrender_bridge.engine.policies import policy_named
 from contextrender_bridge.engine.policies.by_density import IN_PART
 
 COMPLETE, EXCERPT, DROPPED = "ShowsComplete", "ShowsExcerpt", "Drops"
@@ -52,16 +51,6 @@ class DisplayHistory:
         was_dropped = any(change.kind == DROPPED for change in changes)
         reason = f"a part was restored at call {call}" if was_dropped else IN_PART
         return ResultDecision("excerpt", None, reason, remaining_tokens)
-
-
-def has_recorded_reasons(record: CallRecord) -> bool:
-    """Return whether the recorded calls explain why a call shows or omits each result.
-
-    They do if the policy is cache-aware and its rendering was sent. Then each call continues the
-    prompt before it, so a result is shown as the last change left it. Otherwise the call must be
-    rendered again to find the reasons.
-    """
-    return policy_named(record.settings.policy).is_cache_aware and not record.sent_full
 
 
 def recorded_decisions(

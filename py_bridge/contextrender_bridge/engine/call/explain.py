@@ -3,17 +3,18 @@
 Long because a result's row needs the decision on it, which needs the whole rendering.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from math import fsum
 from typing import Final
 
-from contextrender_bridge.engine.call.render_call import RenderedCall
+from contextrender_bridge.engine.call.call_record import CallRecord
+from contextrender_bridge.engine.call.render_call import RenderedCall, sent_in_full
 from contextrender_bridge.engine.call.result_page import LastRebuild
+from contextrender_bridge.engine.call.settings import RenderSettings
 from contextrender_bridge.engine.history.history import NO_CALL, History
 from contextrender_bridge.engine.plan.selection import Selection
 
@@ -23,6 +24,39 @@ RESTORED: Final = "restored behind result {position}, as an answer needed it aft
 KEPT_FREE: Final = "it would have fitted: the policy left that room free"
 TURN_DROPPED: Final = "its whole turn left to make room for later text"
 """Reasons for an omission."""
+
+
+@dataclass(frozen=True)
+class AskedCall:
+    """A call that a request asks for, as it was recorded or by today's rules.
+
+    `record` is None if the call was not recorded, or if the request tries other settings.
+    `selection` is the selection of the call's prompt, and `rendered` explains it. `rendered` is a
+    rendering by today's rules, which may have another selection. If the recorded calls explain the
+    selection already, `rendered` is made from it.
+    """
+
+    settings: RenderSettings
+    record: CallRecord | None
+    selection: Selection
+    rendered: RenderedCall
+
+    @property
+    def history(self) -> History:
+        """The history before the call."""
+        return self.rendered.view.history
+
+    @property
+    def sent_full(self) -> bool:
+        """True if the model received the full history."""
+        return self.record is not None and self.record.sent_full
+
+    @cached_property
+    def prompt(self) -> RenderedCall:
+        """The messages that the model received."""
+        if self.sent_full:
+            return sent_in_full(self.rendered)
+        return RenderedCall(self.rendered.view, self.selection)
 
 
 @dataclass(slots=True, frozen=True)
@@ -199,9 +233,11 @@ def explain_results(
     view, scores = rendered.view, rendered.selection.scores
     history, results = view.history, view.history.results
     if numbers is None:
-        numbers = range(len(results))
+        numbers = range(len(results.message))
     # Read once what the rows of all results need.
     uses_by_result = _use_rows(history, set(numbers))
+    first_edits = history.files.first_edits(numbers, results.call_message, len(history.roles))
+    pins = view.pins or None
     decisions_now = ResultDecisions(rendered)
     rebuild = decisions_now.rebuild if decisions is None else None
     rows: list[ResultRow] = []
@@ -209,10 +245,10 @@ def explain_results(
         # The scores: of the policy, or else of the last rebuild.
         relevance = usefulness = score = None
         if scores:
-            relevance, usefulness, score = scores.of(result)
+            relevance = None if scores.relevance is None else float(scores.relevance[result])
+            usefulness, score = float(scores.usefulness[result]), float(scores.score[result])
         elif rebuild:  # a cache-aware policy scores results only when it rebuilds the prompt
             score = rebuild.score(result)
-        edits = history.edits_since(result, len(history))
         tool = history.names.get(results.event[result], "")
         uses = uses_by_result.get(result, [])
         rows.append(
@@ -228,8 +264,8 @@ def explain_results(
                 tokens=results.tokens[result],
                 cost=int(view.costs[result]),
                 decision=decisions_now.of(result) if decisions is None else decisions[result],
-                pinned=view.pins.names(tool, results.call_id[result]),
-                edited_at=history.turns[edits[0].position] if edits else None,
+                pinned=pins is not None and pins.names(tool, results.call_id[result]),
+                edited_at=history.turns[first_edits[result]] if result in first_edits else None,
                 uses=uses,
             )
         )
@@ -239,10 +275,10 @@ def explain_results(
 def _use_rows(history: History, numbers: Set[int]) -> dict[int, list[UseRow]]:
     """Return the uses of these results, by result."""
     uses = [use for use in history.reuse.uses if use.result in numbers]
-    result_counts = history.reuse.result_counts(chain.from_iterable(use.values for use in uses))
+    result_counts = history.reuse.result_counts({value for use in uses for value in use.values})
     rows: dict[int, list[UseRow]] = {}
     for use in uses:
-        position, _ = history.place_of(use.operation)
+        position = bisect_right(history.first_events, use.operation) - 1
         counts = {value: result_counts[value] for value in use.values if value in result_counts}
         rows.setdefault(use.result, []).append(
             UseRow(use.operation, position, history.turns[position], counts)
@@ -269,23 +305,18 @@ SENT_FULL: Final = "the whole history was sent; rendered,"
 
 
 def with_recorded_displays(
-    numbers: Sequence[int],
-    rows: Sequence[ResultRow],
-    recorded_selection: Selection,
-    today: Selection,
-    *,
-    sent_full: bool,
+    call: AskedCall, numbers: Sequence[int], rows: Sequence[ResultRow]
 ) -> list[ResultRow]:
     """Return the rows with the recorded display of each result instead of today's, if they differ.
 
-    `rows` are the rows of the results `numbers` by the selection `today`. The reason of a changed
-    row says what today's rules would show. If the model received the full history (`sent_full`), it
-    says what a rendering would have shown.
+    `rows` are the rows of the results `numbers` by today's rules. The reason of a changed row says
+    what today's rules would show. If the model received the full history, it says what a rendering
+    would have shown.
     """
-    differing_results = recorded_selection.differing_results(today)
-    reason_start = SENT_FULL if sent_full else RULES_CHANGED
+    differing_results = call.selection.differing_results(call.rendered.selection)
+    reason_start = SENT_FULL if call.sent_full else RULES_CHANGED
     return [
-        _recorded_row(row, number, recorded_selection, reason_start)
+        _recorded_row(row, number, call.selection, reason_start)
         if number in differing_results
         else row
         for number, row in zip(numbers, rows, strict=True)

@@ -11,7 +11,7 @@ import json
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -167,6 +167,21 @@ class FileVersions:
             for edit in edits[first:last]
             if edit.call not in self._failed and (path is None or is_same_path(path, edit.path))
         ]
+
+    def first_edits(
+        self, results: Iterable[int], positions: Sequence[int], stop: int
+    ) -> dict[int, int]:
+        """Map each result whose file was edited after its call to the position of the first edit.
+
+        `positions` has the position of the message with each result's call. Results whose path is
+        not known are left out, and so are edits in messages from `stop` on.
+        """
+        edits_by_result = {
+            result: self.edits_after(result, positions[result], stop)
+            for result in results
+            if result in self._paths
+        }
+        return {result: edits[0].position for result, edits in edits_by_result.items() if edits}
 
     def has_path(self, result: int) -> bool:
         """Return whether the path of the result's file is known."""

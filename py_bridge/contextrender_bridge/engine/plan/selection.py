@@ -102,11 +102,6 @@ class ScoreTable:
     usefulness: Floats
     score: Floats
 
-    def of(self, result: int) -> tuple[float | None, float, float]:
-        """Return a result's relevance, usefulness and score."""
-        relevance = None if self.relevance is None else float(self.relevance[result])
-        return relevance, float(self.usefulness[result]), float(self.score[result])
-
 
 class RenderedMessage(NamedTuple):
     """One message of a prompt.

@@ -98,6 +98,9 @@ class BranchReplay:
         """
         self.usage_count = 0
         """The number of the session's calls with usage, when the calls were last read."""
+        self.revision = 0
+        """The revision of the session's row when events and calls were last read."""
+        self.settings_by_turn = SettingsByTurn(RenderSettings())
 
         # Caches of what is computed from the events.
         self._earlier: OrderedDict[int, History] = OrderedDict()  # by their number of messages
@@ -280,14 +283,15 @@ class BranchReplay:
             return self.text_of(message)
         return arguments_of(self.full_history.messages[message] or {}, call)
 
-    def settings_by_turn(self, default: RenderSettings) -> SettingsByTurn:
-        """Return the settings of every call.
+    def read_settings(self, default: RenderSettings) -> None:
+        """Set `settings_by_turn` to the settings of the recorded calls.
 
         Calls before the first recorded call have the settings `default`.
         """
-        records = ((turn, self.record_at(turn)) for turn in range(1, self.next_turn + 1))
-        return SettingsByTurn.of(
-            ((turn, record.settings) for turn, record in records if record), default
+        calls = enumerate([*self.answer_positions, len(self._rows)], 1)
+        self.settings_by_turn = SettingsByTurn.of(
+            [(turn, self.calls[call].settings) for turn, call in calls if call in self.calls],
+            default,
         )
 
     def calls_without_usage(self) -> list[int]:

@@ -2,10 +2,10 @@
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 
 from contextrender_bridge.base.usage import NOTHING_USED, Usage
 from contextrender_bridge.engine.call.call_record import CallRecord
-from contextrender_bridge.engine.call.display_history import has_recorded_reasons
 from contextrender_bridge.engine.call.settings import RenderSettings, SettingsByTurn
 from contextrender_bridge.engine.models.embeddings import Embedder
 from contextrender_bridge.engine.policies import policy_named
@@ -86,7 +86,7 @@ class CachedReplay(BranchReplay):
         """
         if call.missing_results and call.turn not in self._misses:
             record = self.record_at(call.turn)
-            if record is not None and has_recorded_reasons(record):
+            if record is not None and record.has_reasons:
                 self._misses[call.turn] = self._recorded_misses(call, record)
             else:
                 settings = record.settings if record else by_turn.at(call.turn)
@@ -153,13 +153,15 @@ class ReplayCache:
         self._guard = threading.Lock()
         self._replays: OrderedDict[object, CachedReplay] = OrderedDict()
 
-    def get(self, key: object, embedder: Embedder, counter: TokenCounter) -> CachedReplay:
-        """Return the replay with this key, or add an empty replay if none is cached.
+    def get(self, key: object, make: Callable[[], CachedReplay]) -> CachedReplay:
+        """Return the replay with this key. If none is cached, add the one that `make` returns.
 
         Also drop the least recently used replays above the limits.
         """
         with self._guard:
-            replay = self._replays.setdefault(key, CachedReplay(embedder, counter))
+            if key not in self._replays:
+                self._replays[key] = make()
+            replay = self._replays[key]
             self._replays.move_to_end(key)
             while len(self._replays) > 1 and (
                 len(self._replays) > MAX_REPLAYS or self.nbytes > self.limit
