@@ -5,6 +5,7 @@ from itertools import chain
 import pytest
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client.credentials import Credentials
+from contextrender_bridge.sessions.caches import WORKING_SET
 
 from tests.api.client import Api
 from tests.support.command import printed
@@ -51,3 +52,12 @@ def test_tools_of_sessions_are_added_up(api: Api) -> None:
     api.refused("tools", 404, "not_found", session="first", branch=1)
     api.refused("tools", 404, "not_found", session="other")
     api.refused("tools", 422, "invalid_request", limit=0)
+
+
+def test_cache_counts_a_history_that_a_reading_request_loads(api: Api) -> None:
+    api("sync", session="s", messages=[user("Go."), *step("a", "look", "{}", "word " * 9_000)])
+    WORKING_SET.clear()
+    api("explain", session="s")  # caches the session without a history
+    before = WORKING_SET.nbytes
+    api("tools", session="s")
+    assert WORKING_SET.nbytes > before + 9_000

@@ -65,6 +65,7 @@ class SessionLease:
         # A write of the request fails if the session has changed since it was read.
         self._memory.require_unchanged(self.id)
         self.cached = WORKING_SET.get(self.owner_and_key)
+        self._cached_histories = len(self.cached.histories) if self.cached else 0
 
     def adopt_nodes(self) -> bool:
         """Reuse the nodes that the last request has loaded; return False if they are outdated."""
@@ -79,8 +80,9 @@ class SessionLease:
 
     def release(self) -> None:
         """Release the lock before the request ends. The session must be unchanged."""
-        if self.state is self.cached:  # the cache has the state already
-            self._locks.close()
+        state = self.state
+        if state and state is self.cached and len(state.histories) == self._cached_histories:
+            self._locks.close()  # the cache has this state, and knows its size
         else:
             # The request still needs its nodes, and `__exit__` detaches them only if `all_stored`.
             self._memory.all_stored = False

@@ -1,62 +1,36 @@
-"""A page of a call's results, sorted by a column, and the results' ranks at the last rebuild."""
+"""A call's results sorted by a column, and their ranks at the last rebuild."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.engine.call.render_call import RenderedCall
 from contextrender_bridge.engine.plan.call_context import CallContext, tracker
 from contextrender_bridge.engine.plan.scores import Scores, scores_of
 from contextrender_bridge.engine.plan.selection import Selection
 
-COLUMNS: Final = (
+COLUMNS: Final[tuple[str, ...]] = (
     *("position", "name", "age", "reuse", "relevance", "usefulness", "score", "tokens", "order"),
 )
 """The columns that results can be sorted by. Results without a value are last, the newest first."""
 
 
-@dataclass(slots=True, frozen=True)
-class Page:
-    """A page of results: those from index `offset` on, at most `rows` of them (None for all).
+def sorted_results(
+    rendered: RenderedCall, selection: Selection, column: str, *, descending: bool
+) -> list[int]:
+    """Return the numbers of all results, sorted by a column.
 
-    The results are sorted by the column `sort`. If `sort` is empty, they are in transcript order.
+    `selection` is the recorded selection of the call, and `rendered` its rendering by today's
+    rules, from which the values of the columns are read.
     """
-
-    offset: int = 0
-    rows: int | None = None
-    sort: str = ""
-    descending: bool = False
-
-    def __post_init__(self) -> None:
-        """Raise InvalidRequest if a number is negative or the column is unknown."""
-        if self.offset < 0 or (self.rows is not None and self.rows < 0):
-            raise InvalidRequest("offset and rows must be 0 or more")
-        if self.sort not in ("", *COLUMNS):
-            raise InvalidRequest(f"sort must be one of {', '.join(COLUMNS)}")
-
-    def of(self, rendered: RenderedCall, selection: Selection) -> list[int]:
-        """Return the numbers of the results on the page.
-
-        `selection` is the recorded selection of the call, and `rendered` its rendering by today's
-        rules, from which the values of the columns are read.
-        """
-        ordered = self._ordered(rendered, selection)
-        stop = None if self.rows is None else self.offset + self.rows
-        return list(ordered[self.offset : stop])
-
-    def _ordered(self, rendered: RenderedCall, selection: Selection) -> Sequence[int]:
-        """Return the numbers of all results, sorted by the page's column."""
-        all_results = range(len(rendered.view.history.results))
-        if not self.sort:
-            return all_results
-        if self.sort == "order":
-            return _in_selection_order(rendered, selection, descending=self.descending)
-        keys = _column(rendered, self.sort)
-        if keys is None:  # no result has a value: the newest come first
-            return all_results[::-1]
-        return sorted(all_results, key=keys.__getitem__, reverse=self.descending)
+    if column == "order":
+        return _in_selection_order(rendered, selection, descending=descending)
+    numbers = list(range(len(rendered.view.history.results)))
+    keys = _column(rendered, column)
+    if keys is None:  # no result has a value: the newest come first
+        return numbers[::-1]
+    return sorted(numbers, key=keys.__getitem__, reverse=descending)
 
 
 def _in_selection_order(

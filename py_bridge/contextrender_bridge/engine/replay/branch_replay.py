@@ -41,12 +41,14 @@ from contextrender_bridge.engine.plan.selection_edges import CallEdge, CallEdges
 from contextrender_bridge.engine.policies import policy_named
 from contextrender_bridge.engine.replay import let_requests_run
 from contextrender_bridge.engine.replay.recall_measures import RecallTrace
-from contextrender_bridge.engine.text.tokens import TokenCounter, arguments_of, content_text
+from contextrender_bridge.engine.text.tokens import TokenCounter, arguments_of
 from contextrender_bridge.engine.text.values import extract_values
 
 MAX_EARLIER_HISTORIES: Final = 3
 SEARCHED_CALLS: Final = 3
 """To find the call that another call continues, this number of calls before it is searched."""
+RECENT_CALLS: Final = 8
+"""A new call follows another new call, or one of this many calls read before."""
 ROW_BYTES: Final = 1_500
 """An estimate of the memory of a stored event's fields and vector.
 
@@ -294,26 +296,20 @@ class BranchReplay:
             default,
         )
 
-    def calls_without_usage(self) -> list[int]:
-        """Return the recorded calls without usage, as the first event numbers of their answers."""
-        return [
-            self.full_history.first_events[message]
-            for message in self.answer_positions
-            if (record := self.calls.get(message)) and record.usage is None
-        ]
+    def calls_to_read_again(self, usage_count: int) -> list[int]:
+        """Return the recorded calls for which a provider's reply may have been reported since.
 
-    def calls_without_reply(self) -> list[int]:
-        """Return the calls of `calls_without_usage` for which also no reply was reported.
-
-        Each call is given by the first event number of its answer.
+        Each call is given by the first event number of its answer. `usage_count` is the number of
+        the session's calls that have usage now.
         """
-        return [
-            self.full_history.first_events[message]
-            for message in self.answer_positions
-            if (record := self.calls.get(message))
-            and record.usage is None
-            and not record.reply.status
-        ]
+        first_events, answers = self.full_history.first_events, self.answer_positions
+        calls = [(first_events[p], self.calls[p]) for p in answers if p in self.calls]
+        if usage_count == self.usage_count:
+            # No usage was reported since, but perhaps a reply without usage.
+            without_reply = (e for e, call in calls if call.usage is None and not call.reply.status)
+            return list(without_reply)[-RECENT_CALLS:]
+        self.usage_count = usage_count
+        return [event for event, call in calls if call.usage is None]
 
     def used_at(self, turn: int) -> list[int]:
         """Return the numbers of the results that a turn's answer used, each once."""
@@ -339,8 +335,7 @@ class BranchReplay:
 
     def text_of(self, message: int) -> str:
         """Return the text of a message."""
-        original = self.full_history.messages[message]
-        return content_text(original.get("content")) if original else ""
+        return str(self._rows[message][0]["text"])
 
     def recall_results_at(self, turn: int) -> tuple[int, ...]:
         """Return the results whose tokens a turn repeats (docs/method.md, Measures)."""
