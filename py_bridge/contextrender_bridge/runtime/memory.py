@@ -7,7 +7,7 @@ reads, changes and commits in one class, and the functions below it do so for Ja
 import logging
 from collections import UserList, defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from contextvars import ContextVar
 from functools import lru_cache, partial
 from hashlib import blake2b
@@ -26,7 +26,11 @@ from jaclang.runtimelib.memory import TieredMemory
 from contextrender_bridge.runtime.archetypes import (
     HASH_NEW,
     HASH_STORED,
+    CommittedRows,
     EdgeToLoad,
+    Forbidden,
+    PendingChanges,
+    StoredNode,
     edge_name,
     edges_from,
     name_of,
@@ -34,13 +38,6 @@ from contextrender_bridge.runtime.archetypes import (
     number_of,
     type_at,
 )
-from contextrender_bridge.runtime.unit_of_work import (
-    CommittedRows,
-    Forbidden,
-    PendingChanges,
-    StoredNode,
-)
-from contextrender_bridge.sessions.ids import CALLER
 from contextrender_bridge.sessions.locks import SessionLocks
 from contextrender_bridge.store.base import EdgeRow, NodeRow, Store
 
@@ -633,16 +630,3 @@ def delete_edge(source: object, kind: type, target: object) -> None:
 def _warn_unreadable(id: UUID, kind: str, reason: str) -> None:
     """Log that a node cannot be read, once per node and process."""
     log.warning("%s %s cannot be read: %s (see `contextrender check`)", kind, id, reason)
-
-
-@contextmanager
-def as_current(memory: RequestMemory) -> Iterator[None]:
-    """Make `memory` the current request's memory during the block, and close it afterwards."""
-    current = CURRENT.set(memory)
-    caller = CALLER.set(memory.owner or SYSTEM_ROOT)
-    try:
-        yield
-    finally:
-        CALLER.reset(caller)
-        CURRENT.reset(current)
-        memory.close()

@@ -34,10 +34,11 @@ from contextrender_bridge.engine.models.providers import (
     PendingProviderCall,
     ProviderAnswers,
 )
-from contextrender_bridge.runtime.memory import SYSTEM_ROOT, RequestMemory, as_current
+from contextrender_bridge.runtime.memory import CURRENT, SYSTEM_ROOT, RequestMemory
 from contextrender_bridge.runtime.request import SEND_REPLY, SendReply, register_hooks
 from contextrender_bridge.server.damaged_sessions import first_damage, set_damaged_aside
 from contextrender_bridge.server.http.bodies import Reply
+from contextrender_bridge.sessions.ids import CALLER
 from contextrender_bridge.sessions.locks import SessionLocks
 from contextrender_bridge.store.opening import open_store
 from contextrender_bridge.store.writes import WriteConflict
@@ -203,11 +204,14 @@ class Runtime:
             )
         )
         token = JacRuntime.push_request_context(context)
+        current, caller = CURRENT.set(memory), CALLER.set(memory.owner or SYSTEM_ROOT)
         try:
-            # At the end, run the callbacks of `on_end`, which release locks, and drop the memory.
-            with as_current(memory), memory.on_end:
+            with memory.on_end:  # The end of this block releases the request's locks.
                 yield memory
         finally:
+            CALLER.reset(caller)
+            CURRENT.reset(current)
+            memory.close()
             JacRuntime.reset_request_context(token)
 
     def close(self) -> None:
