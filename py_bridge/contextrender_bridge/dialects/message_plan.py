@@ -199,7 +199,9 @@ class MessagePlan:
             return
         call = min(calls)
         self._calls.add(call)
-        if (size := len(self._own_arguments(call))) > MAX_STUB_CHARS:
+        body = self._body(call)
+        own_arguments = str(body.get("arguments", body.get("input")) or "")
+        if (size := len(own_arguments)) > MAX_STUB_CHARS:
             self._arguments[call] = f'{{"left_out": "{size} characters"}}'
         self._show_stubs(range(message, message + 1), message + 1)
 
@@ -221,11 +223,6 @@ class MessagePlan:
                 self._texts[result] = OMITTED_TEXT
                 self._stubs.add(result)
 
-    def _own_arguments(self, call: Call) -> str:
-        """Return a call's own arguments."""
-        body = self._body(call)
-        return str(body.get("arguments", body.get("input")) or "")
-
     def replace(self, message: int, text: str) -> None:
         """Show `text` instead of the message's own text."""
         self._texts[message] = text
@@ -236,12 +233,8 @@ class MessagePlan:
         return sorted(
             result
             for result, call in (self._calls_of.items() if patterns else ())
-            if any(fnmatchcase(self._tool(call), pattern) for pattern in patterns)
+            if any(fnmatchcase(str(self._body(call)["name"]), pattern) for pattern in patterns)
         )
-
-    def _tool(self, call: Call) -> str:
-        """Return the name of a call's tool."""
-        return str(self._body(call)["name"])
 
     def _body(self, call: Call) -> Mapping[str, Any]:
         """Return the object with a call's name and arguments."""

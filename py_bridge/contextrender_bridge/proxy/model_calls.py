@@ -139,7 +139,7 @@ class ModelCalls:
         headers = report(call, described_request)
         if tokens := attempts.truncated_to:
             headers.append(own_header("truncated-to", tokens))
-        await relay(start.response, send, headers, start.body() if attempts.may_change else None)
+        await relay(start, send, headers)
 
 
 class MemoryRelease:

@@ -219,34 +219,24 @@ async def pass_on(
     `added` are our own headers of the reply. Raise Unavailable if the provider gives no answer.
     """
     async with http.answer(method, url, headers, content) as response:
-        await relay(response, send, added)
+        await relay(ReplyStart(response), send, added)
 
 
-async def relay(
-    response: httpx.Response,
-    send: Send,
-    added: Headers,
-    body: AsyncIterator[bytes] | None = None,
-) -> None:
+async def relay(start: ReplyStart, send: Send, added: Headers) -> None:
     """Forward a provider's reply to the agent, with our own headers `added`.
 
-    If a part of the reply's body was read before, `body` must yield all of the body's bytes. If the
-    connection fails, log it and return without the end of the reply, so that the agent gets an
-    incomplete reply, too.
+    A part of the reply's body may have been read before. If the connection fails, log it and return
+    without the end of the reply, so that the agent gets an incomplete reply, too.
     """
-    await start(response.status_code, response_headers(response.headers.raw), send, added)
+    status, headers = start.response.status_code, response_headers(start.response.headers.raw)
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, *added]})
     try:
-        async for chunk in response.aiter_raw() if body is None else body:
+        async for chunk in start.body():
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
     except httpx.HTTPError as error:
         log.warning("the provider's reply broke off (%s)", type(error).__name__)
         return
     await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def start(status: int, headers: Headers, send: Send, added: Headers) -> None:
-    """Forward a reply's status and headers, with our own headers `added`."""
-    await send({"type": "http.response.start", "status": status, "headers": [*headers, *added]})
 
 
 def late_refusal(reply: bytes) -> Refusal | None:
