@@ -10,7 +10,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,8 +19,10 @@ import httpx
 import pytest
 from contextrender_bridge import local_service
 from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.settings import forget_settings
 from contextrender_bridge.client.credentials import Credentials, load_credentials
 from contextrender_bridge.leases import any_alive, hold_lease, started_at
+from contextrender_bridge.wrap.session import check_access
 
 from tests.server.servers import BIN, forked_server, running_server, serve_command
 from tests.support.command import contextrender
@@ -216,6 +218,25 @@ def test_refused_token_is_named_before_agent_runs(
     doctor = [str(BIN / "contextrender"), "doctor"]
     process = subprocess.run(doctor, env=environment, capture_output=True, text=True)
     assert "The token in CONTEXTRENDER_TOKEN is not valid" in " ".join(process.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "is_fatal"),
+    [(401, "unauthorized", True), (503, "not_ready", True), (503, "storage_unavailable", False)],
+)
+def test_failing_service_is_named_before_agent_runs(
+    capsys: pytest.CaptureFixture[str], status: int, code: str, is_fatal: bool
+) -> None:
+    """A damaged store, for example, may be found only after the service's start."""
+    model = Model()
+    model.answer = lambda _: json_reply({"error": {"code": code, "message": "Why."}}, status)
+    with serving(model, lifespan="off") as url, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CONTEXTRENDER_TOKEN", "token")
+        forget_settings()
+        with pytest.raises(CommandError) if is_fatal else nullcontext():
+            check_access(url)
+    forget_settings()
+    assert (capsys.readouterr().err == "contextrender: Why.\n") is not is_fatal
 
 
 def test_missing_token_of_distant_service_is_named(environment: dict[str, str]) -> None:

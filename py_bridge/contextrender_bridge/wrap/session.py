@@ -78,7 +78,7 @@ def run_with_proxy(
     with hold_lease(data, os.getpid()) as folder:
         # Prepare everything: the service, the listener, and the redirected run.
         service = find_service(data, say)
-        _check_access(service.url)
+        check_access(service.url)
         with listen("127.0.0.1", 0) as listener:
             routes = ProviderRoutes(address(listener), serves_recall=_can_recall())
             redirect = agent.redirect(replace(request, folder=folder), routes)
@@ -128,18 +128,20 @@ def say(text: str) -> None:
     print(f"contextrender: {text}", file=sys.stderr, flush=True)
 
 
-def _check_access(url: str) -> None:
+def check_access(url: str) -> None:
     """Raise CommandError if the service refuses the token, or cannot open its store.
 
-    Ignore any other failure, which may pass: until then, calls are forwarded unchanged.
+    Any other failure may pass, and until then calls are forwarded unchanged. So only print it.
     """
     try:
         with ContextRender(url, timeout=CHECK_SECONDS, retries=0) as client:
             client.list_sessions(limit=1)
     except (Unauthorized, NotReady) as error:
         raise CommandError(error.message) from None
-    except ContextRenderError:
-        return
+    except ContextRenderError as error:
+        has_answer = error.status > 0
+        if has_answer:
+            say(error.message)
 
 
 def _restart_service(data: Path, url: str) -> None:
