@@ -67,7 +67,7 @@ def read_rollout(path: Path, audit_input: AuditInput) -> None:
 
 
 def _reader_of(record: Mapping[str, Any]) -> Reader | None:
-    """Return the reader of the agent whose sessions have such records, or None."""
+    """Return the reader of the agent whose sessions have such records; None if none has them."""
     kind = record.get("type")
     if kind == "session_meta" or (kind == "response_item" and "payload" in record):
         return read_rollout

@@ -215,7 +215,7 @@ class AuditInput:
 
 
 def _original_records(records: list[UsageRecord]) -> list[UsageRecord]:
-    """Return one record of each call: the first of those with the most tokens."""
+    """Return one record of each call: the record with the most tokens, or the first of several."""
     call_by_key = _calls_by_key(records)
     originals: dict[str, UsageRecord] = {}
     for record in records:

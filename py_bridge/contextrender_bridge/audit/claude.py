@@ -163,12 +163,9 @@ class _Session:
                 entry.usage = usage
         has_users_text = any(mapping(block).get("type") != "tool_result" for block in blocks)
         if role == "user" and has_users_text:
-            self._close_answers_without_request_id()
-
-    def _close_answers_without_request_id(self) -> None:
-        """Forget open answers that lack one, because later answers may have their message id."""
-        answers = self._open_answers.items()
-        self._open_answers = {key: answer for key, answer in answers if REQUEST_MARK in key}
+            # Forget open answers without a request's id: later answers may have their message id.
+            answers = self._open_answers.items()
+            self._open_answers = {key: answer for key, answer in answers if REQUEST_MARK in key}
 
     def _entry(self, record: Json, role: str, id: str, usage: Usage | None) -> Entry:
         """Return the entry of a record: that of its answer's earlier records, or a new one.

@@ -238,7 +238,7 @@ class _RolloutReader:
             self._audit_input.count_unknown()
 
     def _read_header(self, payload: Json, time: float) -> None:
-        """Read a header: the file's own, which is the first, or a copy of the parent's.
+        """Read a header: the file's own header, which is the first, or a copy of the parent's.
 
         Older forks do not name their parent in their own header, but have a copy of its header.
         """

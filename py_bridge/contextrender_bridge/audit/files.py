@@ -186,7 +186,7 @@ def _objects(raw: bytes, audit_input: AuditInput) -> Iterator[Json]:
     audit_input.counts["lines"] += 1
     if isinstance(value, dict):
         yield value
-    elif isinstance(value, list) and value and all(_is_message(item) for item in value):
+    elif value and isinstance(value, list) and all("role" in mapping(item) for item in value):
         yield {"messages": value}
     elif isinstance(value, list):
         yield from (item for item in value if isinstance(item, dict))
@@ -245,10 +245,6 @@ def _add_response(run: RecordedRun, response: Mapping[str, object]) -> None:
         run.add("responses", item)
     if response.get("role") == "assistant":
         run.add("messages", {"role": "assistant", "content": response.get("content")})
-
-
-def _is_message(value: object) -> bool:
-    return isinstance(value, dict) and "role" in value
 
 
 def _has_blocks(messages: list[Json]) -> bool:

@@ -98,7 +98,7 @@ def _messages_in_files(storage: Path, audit_input: AuditInput) -> Iterator[Store
     """Yield the messages of releases that kept one JSON file per message and part.
 
     The files are `message/SESSION/MESSAGE.json` and `part/MESSAGE/PART.json`. In some releases, the
-    folders are in `session`, and the parts are in `part/SESSION/MESSAGE`.
+    folders `message` and `part` are in `session`, and the parts are in `part/SESSION/MESSAGE`.
     """
     message_folder = storage / "message"
     if not message_folder.is_dir():
@@ -191,7 +191,12 @@ def _add_usage(
     model = str(info.get("modelID") or mapping(info.get("model")).get("id") or "")
     usage = _usage(model, tokens)
     # Answers of different calls may have equal ids or times, so their content is in the keys.
-    texts = [(part.get("text"), part.get("callID")) for part in parts if _is_copied_in_forks(part)]
+    texts = [
+        (part.get("text"), part.get("callID"))
+        for part in parts
+        # Forks copy these unchanged.
+        if part.get("type") in ("text", "reasoning") or part.get("callID")
+    ]
     content_digest = digest(usage, info.get("cost"), texts)
     times = mapping(info.get("time"))
     time = second_of(times.get("created"))
@@ -210,8 +215,3 @@ def _usage(model: str, tokens: Mapping[str, object]) -> Usage | None:
         return None
     uncached, output, reasoning, cache_read, cache_write = counts
     return Usage(model, uncached, cache_read, cache_write, output=output + reasoning)
-
-
-def _is_copied_in_forks(part: Json) -> bool:
-    """Return whether forks copy a part unchanged: a text, a thought or a tool call."""
-    return part.get("type") in ("text", "reasoning") or bool(part.get("callID"))

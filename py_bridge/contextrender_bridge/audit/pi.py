@@ -55,10 +55,10 @@ def read_events(session: str, source: str, events: Iterable[Json], audit_input: 
 
 
 def _branches(events: list[Json]) -> Iterator[list[Json]]:
-    """Yield each branch's events in order, the newest branch first.
+    """Yield the branches of a session, the newest first. Each is its events in order.
 
-    A branch ends at an event with a parent, but no children. If there is at most one such event,
-    all events are one branch.
+    A branch ends at an event that has a parent, but no children. If there is at most one such
+    event, all events are one branch.
     """
     by_id = {str(event["id"]): event for event in events if event.get("id")}
     parents = {str(event.get("parentId") or "") for event in events}
@@ -90,7 +90,10 @@ def _read_branch(
         if kind == "message":
             events_in_context.append(event)
             _add_message(run, event)
-            _add_usage_of_answer(run, event, audit_input)
+            message = mapping(event.get("message"))
+            usage_fields = mapping(message.get("usage"))
+            if message.get("role") == "assistant" and usage_fields:
+                _add_usage(run, event, _model_of(message), usage_fields, audit_input)
         elif kind == "compaction":
             audit_input.add_run(run)
             run = run.next_after_compaction()
@@ -106,13 +109,6 @@ def _events_from(events: list[Json], first_id: object) -> list[Json]:
     """Return the events from `first_id` on; none if no event has that id."""
     ids = [event.get("id") for event in events]
     return events[ids.index(first_id) :] if first_id in ids else []
-
-
-def _add_usage_of_answer(run: RecordedRun, event: Json, audit_input: AuditInput) -> None:
-    """Add the usage of an event's call if the event is an answer."""
-    message = mapping(event.get("message"))
-    if message.get("role") == "assistant" and (usage_fields := mapping(message.get("usage"))):
-        _add_usage(run, event, _model_of(message), usage_fields, audit_input)
 
 
 def _model_of(message: Mapping[str, object]) -> str:

@@ -61,7 +61,7 @@ def _cost_of_model(model: str, usage: Usage, prices: Prices) -> ModelCost:
 
 @dataclass
 class CacheRewrites:
-    """The dollars of all calls with a known price, and of writing lost caches again."""
+    """The cost in dollars of all calls with a known price, and of writing lost caches again."""
 
     total_cost: float = 0.0
     cost_by_cause: dict[str, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     """Print a model's price, after setting it with `--set` or removing it with `--unset`.
 
     Without a model, print all prices that the user set. Return 1 if the model has no price, except
-    after `--unset`.
+    after `--unset`. Otherwise return 0.
     """
     is_change = args.set is not None or args.unset
     if args.model is None:

@@ -238,15 +238,6 @@ RULES: Final = ("openai", "anthropic", "anthropic_end")
 Anthropic's with one breakpoint at the end."""
 
 
-def new_caches() -> dict[str, ProviderCache]:
-    """Return a new cache for each rule."""
-    return {
-        "openai": OpenAICache(),
-        "anthropic": AnthropicCache(has_quarter_breakpoints=True),
-        "anthropic_end": AnthropicCache(has_quarter_breakpoints=False),
-    }
-
-
 def empty_bills() -> dict[str, Usage]:
     """Return a usage of zero for every rule."""
     return dict.fromkeys(RULES, NOTHING_USED)
@@ -263,7 +254,11 @@ class Biller:
     def __init__(self, prompts: Prompts) -> None:
         """Bill with new caches. `prompts` has the tool schemas that precede every prompt."""
         self._prompts = prompts
-        self._caches = new_caches()
+        self._caches: dict[str, ProviderCache] = {
+            "openai": OpenAICache(),
+            "anthropic": AnthropicCache(has_quarter_breakpoints=True),
+            "anthropic_end": AnthropicCache(has_quarter_breakpoints=False),
+        }
         self.bills = empty_bills()
 
     def add(self, units: Sequence[Unit], time: float) -> None:

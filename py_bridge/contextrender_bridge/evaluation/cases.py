@@ -32,7 +32,7 @@ class Case:
     @property
     def size(self) -> str:
         """The budget as text, such as `6,000` or `auto`."""
-        return size_of(self.budget)
+        return f"{self.budget:,}" if self.budget else str(budget_name(self.budget))
 
     @property
     def changed_parameters(self) -> dict[str, float]:
@@ -42,11 +42,6 @@ class Case:
 
     def __str__(self) -> str:
         return f"{self.name}@{budget_name(self.budget)}"
-
-
-def size_of(budget: int) -> str:
-    """Return a budget as text, such as `6,000` or `auto`."""
-    return f"{budget:,}" if budget else str(budget_name(budget))
 
 
 def cases_of(policies: str, budgets: str) -> list[Case]:
@@ -74,7 +69,10 @@ def cases_named(spec: str, budgets: Sequence[int]) -> list[Case]:
     named_policy, _, own_budgets = spec.partition("@")
     policy, *settings = named_policy.split(":")
     try:
-        _check_policy(policy)
+        if policy in BASELINES:
+            new_summaries(policy)  # raises without a model
+        else:
+            policy_named(policy)  # raises for an unknown policy
         values = _values(settings)
         agent_defaults = bool(values.pop("agent_defaults", False))
         parameters = Parameters().updated(values)
@@ -83,14 +81,6 @@ def cases_named(spec: str, budgets: Sequence[int]) -> list[Case]:
     label = named_policy if settings else ""  # `Case.label` is only for named parameters
     sizes = _budgets(own_budgets) if own_budgets else budgets
     return [Case(policy, size, parameters, label, agent_defaults) for size in sizes]
-
-
-def _check_policy(policy: str) -> None:
-    """Raise InvalidRequest if the policy is unknown, or if it is a baseline without its model."""
-    if policy in BASELINES:
-        new_summaries(policy)  # raises without a model
-    else:
-        policy_named(policy)  # raises for an unknown policy
 
 
 def _values(settings: Sequence[str]) -> dict[str, float]:

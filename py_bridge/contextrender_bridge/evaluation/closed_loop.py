@@ -60,7 +60,9 @@ class _Loop:
         Before its answer, call the model again and again, and repeat the calls whose results it
         misses. Stop when no result is missing that can be fetched, each at most once.
         """
-        self._append_until(turn.position)
+        for position in range(self._appended_count, turn.position):
+            self._append_recorded(position, self._run.messages[position])
+        self._appended_count = turn.position
         fetched_results: set[int] = set()
         while True:
             missing_results = self._call_model(turn)
@@ -78,12 +80,6 @@ class _Loop:
         self.score.steps += 1
         self.score.steps_with_misses += bool(missing_results)
         self.score.output += self._prompts.tokens([self._run.messages[turn.position]])
-
-    def _append_until(self, position: int) -> None:
-        """Append the recorded messages before a position that the history does not have yet."""
-        for recorded_position in range(self._appended_count, position):
-            self._append_recorded(recorded_position, self._run.messages[recorded_position])
-        self._appended_count = position
 
     def _append_recorded(self, position: int, message: Json) -> None:
         """Append `message`, which was recorded at this position, or is a copy with another call id.

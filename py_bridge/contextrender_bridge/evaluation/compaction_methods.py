@@ -236,7 +236,9 @@ def method_table(scores: Sequence[MethodScore]) -> Rows:
     rows: list[list[str]] = []
     for method in (AGENT, *METHODS):
         method_scores = [score for score in scores if score.method == method]
-        cells = [_share_cell([s for s in method_scores if s.size == size]) for size in SIZES]
+        by_size = [[score for score in method_scores if score.size == size] for size in SIZES]
+        shares = [share_of(size_scores) if size_scores else None for size_scores in by_size]
+        cells = (f"{percent_or_dash(s.value)} {span(s)}".strip() if s else "-" for s in shares)
         rows.append([method, *cells])
     # For the title, count with the scores of the agent's context: there is one per compaction.
     agent_scores = [score for score in scores if score.method == AGENT]
@@ -249,11 +251,3 @@ def method_table(scores: Sequence[MethodScore]) -> Rows:
         f"tokens; own size: {own_size:,} on average"
     )
     return Rows(title, ("what the agent has then", *columns), rows)
-
-
-def _share_cell(scores: Sequence[MethodScore]) -> str:
-    """Return the share of complete steps in percent with its interval; a dash without scores."""
-    if not scores:
-        return "-"
-    share = share_of(scores)
-    return f"{percent_or_dash(share.value)} {span(share)}".strip()

@@ -181,26 +181,16 @@ def _shown_from_before(
 
     `before_count` is the number of messages in the history from before the compaction.
     """
-    return [
-        _from_before(shown_message, history[at], at < before_count)
-        for at, shown_message in zip(prompt.positions, prompt.messages, strict=True)
-    ]
-
-
-def _from_before(message: Mapping[str, Any], original: Json, is_before: bool) -> Mapping[str, Any]:
-    """Return what one message of a prompt shows from before the compaction.
-
-    A message from before the compaction is returned unchanged. For a later message, return only the
-    restored text that the prompt shows after the message's own text. `original` is the message as
-    the history has it.
-    """
-    if is_before:
-        return message
-    text, own_text = message.get("content"), original.get("content")
-    restored_text = ""
-    if isinstance(text, str) and isinstance(own_text, str) and text.startswith(own_text):
-        restored_text = text.removeprefix(own_text)
-    return {"role": "tool", "content": restored_text}
+    messages: list[Mapping[str, Any]] = []
+    for at, message in zip(prompt.positions, prompt.messages, strict=True):
+        text, own_text = message.get("content"), history[at].get("content")
+        if at >= before_count:  # only the restored text after the message's own text
+            restored_text = ""
+            if isinstance(text, str) and isinstance(own_text, str) and text.startswith(own_text):
+                restored_text = text.removeprefix(own_text)
+            message = {"role": "tool", "content": restored_text}
+        messages.append(message)
+    return messages
 
 
 def used_values(compaction: RunCompaction) -> Iterator[tuple[int, frozenset[str]]]:

@@ -23,7 +23,6 @@ from contextrender_bridge.evaluation.scores import (
     PromptCallback,
     RunScore,
     Scorer,
-    Turn,
     score_of,
     turns_of,
 )
@@ -58,7 +57,9 @@ def replay_run(
         history.extend(run.messages[new_messages], counter, run.times[new_messages])
         recording_seconds += time.perf_counter() - start
         for scorer, render in zip(scorers, renderers, strict=True):
-            prompt = _score_prompt(run, turn, render, scorer)
+            let_requests_run()  # moves the progress bar (`task_progress`)
+            prompt = render(run.messages[: turn.position], times=())
+            scorer.add(turn, prompt)
             if on_prompt is not None:
                 on_prompt(scorer.score.case, turn, prompt)
     score = score_of(run, [scorer.score for scorer in scorers], prompts)
@@ -69,17 +70,6 @@ def replay_run(
             case_score.loop = replay_in_closed_loop(run, render, prompts)
     score.recording, score.embedding = recording_seconds, timed_embedder.seconds
     return score
-
-
-def _score_prompt(run: Run, turn: Turn, render: "Renderer", scorer: Scorer) -> Prompt:
-    """Render the prompt of a turn, add it to the scorer, and return it.
-
-    The messages before the turn are already recorded in the renderer's history.
-    """
-    let_requests_run()  # each call of this function moves the progress bar (`task_progress`)
-    prompt = render(run.messages[: turn.position], times=())
-    scorer.add(turn, prompt)
-    return prompt
 
 
 class Renderer:

@@ -196,14 +196,9 @@ def _figures_row(case: Case, figures: Mapping[str, Estimate], names: Iterable[st
     """Return a case's row: its policy, its budget, and the cells of the named figures."""
     row = [case.name, case.size]
     for name in names:
-        row += _cells(BY_NAME[name], figures[name])
+        value = _format_value(BY_NAME[name], figures[name].value)
+        row += _figure_cells(name, value, _interval(BY_NAME[name], figures[name]))
     return row
-
-
-def _cells(figure: Figure, estimate: Estimate) -> list[str]:
-    """Return the cells of a figure's estimate."""
-    value, interval = _format_value(figure, estimate.value), _interval(figure, estimate)
-    return _figure_cells(figure.name, value, interval)
 
 
 def _figure_cells(name: str, value: str, interval: str) -> list[str]:

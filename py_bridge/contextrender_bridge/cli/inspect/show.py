@@ -231,7 +231,7 @@ def _mark(turn: Json, number: int) -> str:
 
 
 def _is_in_ranges(flat_ranges: list[int], number: int) -> bool:
-    """Return whether a number is in one of the ranges. [3, 2, 9, 1] has 3, 4 and 9."""
+    """Return whether a number is in one of the ranges. [3, 2, 9, 1] has the numbers 3, 4 and 9."""
     # Only the last range that begins at or before the number can contain it.
     index = bisect_right(flat_ranges[::2], number) - 1
     return index >= 0 and number < flat_ranges[2 * index] + flat_ranges[2 * index + 1]

@@ -89,11 +89,6 @@ def baseline_policy(name: str, summaries: Summaries, agent_defaults: bool = Fals
     return Policy(select)
 
 
-def _all_messages(view: PolicyInput) -> int:
-    """Return the number of all messages, so that the summary covers them all."""
-    return len(view.history)
-
-
 LAST_TURN_SHARE: Final = 0.25
 """The largest share of the budget that the last turn beside a summary may have."""
 
@@ -146,7 +141,7 @@ def _before_recent_turns(view: PolicyInput) -> int:
 
 BASELINES: Final[Mapping[str, SummaryMethod]] = {
     # A model's notes on the first messages, and all messages after them.
-    "compact": SummaryMethod(share=0.5, text_of=text_after, boundary=_all_messages),
+    "compact": SummaryMethod(share=0.5, text_of=text_after, boundary=lambda v: len(v.history)),
     # The newest turns' results, a model's notes on the earlier turns, and the text.
     "recency_summary": SummaryMethod(
         share=SUMMARY_SHARE, text_of=text_of_all, boundary=_before_recent_turns

@@ -39,6 +39,41 @@ class RunRequest:
         """Return the value of the first of these variables that is set; empty if none is."""
         return next((value for name in names if (value := self.environment.get(name))), "")
 
+    @property
+    def command(self) -> str:
+        """The first argument if it is not an option; otherwise an empty text."""
+        first = next(iter(self.arguments), "")
+        return "" if first.startswith("-") else first
+
+    def asks_help_or_version(self, short_version: str) -> bool:
+        """Return whether the arguments only request the agent's help or version.
+
+        `short_version` is the agent's short option for the version, such as `-v`.
+        """
+        return not {"--help", "-h", "--version", short_version}.isdisjoint(self.arguments)
+
+    def unchanged(self) -> Redirect:
+        """Return the run as the user requested it, for commands that make no model calls."""
+        return Redirect(list(self.arguments), makes_model_calls=False)
+
+    def value_of(self, *names: str) -> str:
+        """Return the value of an option, as `--name value` or `--name=value`; "" if absent.
+
+        `names` are the option's names, such as `--model` and `-m`. If it is repeated, the last
+        value is returned. Words after `--` are no options.
+        """
+        value = ""
+        for position, word in enumerate(self.arguments):
+            if word == "--":
+                break
+            has_next = position + 1 < len(self.arguments)
+            if word in names and has_next:
+                value = self.arguments[position + 1]
+            name, equals_sign, attached_value = word.partition("=")
+            if name in names and name.startswith("--") and equals_sign:
+                value = attached_value
+        return value
+
 
 @dataclass
 class Redirect:
@@ -87,43 +122,6 @@ class Agent(ABC):
         It does if the body has no tools and the agent `has_bare_calls`.
         """
         return self.has_bare_calls and _TOOLS.search(body) is None
-
-
-def run_unchanged(request: RunRequest) -> Redirect:
-    """Return the run as the user requested it, for commands that make no model calls."""
-    return Redirect(list(request.arguments), makes_model_calls=False)
-
-
-def first_command(arguments: Sequence[str]) -> str:
-    """Return the first argument if it is not an option; otherwise an empty text."""
-    return arguments[0] if arguments and not arguments[0].startswith("-") else ""
-
-
-def asks_help_or_version(arguments: Sequence[str], short_version: str) -> bool:
-    """Return whether the arguments only request the agent's help or version.
-
-    `short_version` is the agent's short option for the version, such as `-v`.
-    """
-    return not {"--help", "-h", "--version", short_version}.isdisjoint(arguments)
-
-
-def value_of(arguments: Sequence[str], *names: str) -> str:
-    """Return the value of an option, written as `--name value` or `--name=value`; "" if absent.
-
-    `names` are the option's names, such as `--model` and `-m`. If it is repeated, the last value is
-    returned. Words after `--` are no options.
-    """
-    value = ""
-    for position, word in enumerate(arguments):
-        if word == "--":
-            break
-        has_next = position + 1 < len(arguments)
-        if word in names and has_next:
-            value = arguments[position + 1]
-        name, equals_sign, attached_value = word.partition("=")
-        if name in names and name.startswith("--") and equals_sign:
-            value = attached_value
-    return value
 
 
 def read_file(path: Path, parse: Callable[[str], Any]) -> Json:

@@ -14,12 +14,8 @@ from contextrender_bridge.wrap.agents.base import (
     Agent,
     Redirect,
     RunRequest,
-    asks_help_or_version,
-    first_command,
     parse_json,
     read_json,
-    run_unchanged,
-    value_of,
 )
 from contextrender_bridge.wrap.provider_routes import BEARER, TOKEN, ProviderRoutes, with_version
 
@@ -68,10 +64,13 @@ class Claude(Agent):
         and settings that prevent a redirection.
         """
         words = request.arguments
-        command = first_command(words)
-        if asks_help_or_version(words, "-v") or command in COMMANDS_WITHOUT_CALLS.split():
-            return run_unchanged(request)
-        _refuse_outside_options(words)
+        if request.asks_help_or_version("-v") or request.command in COMMANDS_WITHOUT_CALLS.split():
+            return request.unchanged()
+        if outside_options := OUTSIDE_OPTIONS & set(words):
+            raise CommandError(
+                f"`claude {min(outside_options)}` runs outside this terminal, so wrap cannot "
+                "redirect it. Run it without that option, or without wrap."
+            )
         # Find the address in the settings with the highest priority, and replace it by a route.
         own_settings = _settings_option(request)
         layers = self._settings_layers(request, own_settings)
@@ -114,15 +113,6 @@ class Claude(Agent):
         return layers
 
 
-def _refuse_outside_options(words: Sequence[str]) -> None:
-    """Raise CommandError if an option runs Claude Code outside this terminal."""
-    if outside_options := OUTSIDE_OPTIONS & set(words):
-        raise CommandError(
-            f"`claude {min(outside_options)}` runs outside this terminal, so wrap cannot "
-            "redirect it. Run it without that option, or without wrap."
-        )
-
-
 def _add_recall_tool(result: Redirect, settings: Json, routes: ProviderRoutes) -> None:
     """Connect the run to the recall tool: by an option, a variable, and a permission in `settings`.
 
@@ -151,7 +141,7 @@ def _settings_option(request: RunRequest) -> Json:
 
     Return an empty object without the option. Raise CommandError if they cannot be read.
     """
-    option = value_of(request.arguments, "--settings")
+    option = request.value_of("--settings")
     if option.lstrip().startswith("{"):
         return parse_json(option, "--settings")
     if not option:

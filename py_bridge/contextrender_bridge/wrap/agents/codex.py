@@ -21,13 +21,9 @@ from contextrender_bridge.wrap.agents.base import (
     Redirect,
     RunRequest,
     as_object,
-    asks_help_or_version,
-    first_command,
     merge,
     read_file,
     read_json,
-    run_unchanged,
-    value_of,
 )
 from contextrender_bridge.wrap.provider_routes import LINK, LINK_VARIABLE, TOKEN, ProviderRoutes
 
@@ -59,9 +55,8 @@ class Codex(Agent):
         CommandError if Codex cannot be redirected.
         """
         words = request.arguments
-        command = first_command(words)
-        if asks_help_or_version(words, "-V") or command in COMMANDS_WITHOUT_CALLS.split():
-            return run_unchanged(request)
+        if request.asks_help_or_version("-V") or request.command in COMMANDS_WITHOUT_CALLS.split():
+            return request.unchanged()
         if "--oss" in words or "--remote" in words:
             raise CommandError("wrap cannot redirect Codex with --oss or --remote.")
         # Find the provider, and set the key of its address to the route.
@@ -135,7 +130,7 @@ def _uses_chatgpt(home: Path, request: RunRequest) -> bool:
 def _config(request: RunRequest, home: Path) -> Json:
     """Return the effective configuration: the file's, changed by the profile and `-c` options."""
     config = read_file(home / "config.toml", _toml)
-    profile = value_of(request.arguments, "--profile", "-p") or str(config.get("profile") or "")
+    profile = request.value_of("--profile", "-p") or str(config.get("profile") or "")
     # A profile is a section of the configuration file, or a file of its own.
     profiles = as_object(config.get("profiles"))
     config = {**config, **as_object(profiles.get(profile))}

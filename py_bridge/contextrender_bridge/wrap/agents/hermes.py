@@ -18,10 +18,7 @@ from contextrender_bridge.wrap.agents.base import (
     Redirect,
     RunRequest,
     as_object,
-    asks_help_or_version,
-    first_command,
     merge,
-    run_unchanged,
 )
 from contextrender_bridge.wrap.agents.hermes_settings import (
     MANAGED_FOLDER_VARIABLE,
@@ -73,9 +70,8 @@ class Hermes(Agent):
         reads it with priority over the user's settings. Raise CommandError if the provider cannot
         be redirected.
         """
-        is_chat = first_command(request.arguments) in ("", "chat")
-        if asks_help_or_version(request.arguments, "-V") or not is_chat:
-            return run_unchanged(request)
+        if request.asks_help_or_version("-V") or request.command not in ("", "chat"):
+            return request.unchanged()
         settings = read_hermes_settings(request)
         _route_provider(settings, routes)
         result = Redirect(list(request.arguments), {MANAGED_FOLDER_VARIABLE: str(request.folder)})
@@ -85,7 +81,9 @@ class Hermes(Agent):
         elif routes.serves_recall:
             server = {"url": routes.mcp_url, "headers": BEARER}
             settings.overlay["mcp_servers"] = {MCP_NAME: server}
-            settings.overlay["mcp_discovery_timeout"] = _mcp_timeout(settings)
+            user_timeout = settings.config.get("mcp_discovery_timeout")
+            user_seconds = user_timeout if isinstance(user_timeout, int | float) else 0.0
+            settings.overlay["mcp_discovery_timeout"] = max(MCP_SECONDS, float(user_seconds))
             result.environment[TOKEN] = routes.token
 
         # Write both files of the managed folder.
@@ -123,14 +121,6 @@ def _route_provider(settings: HermesSettings, routes: ProviderRoutes) -> None:
             f"wrap knows no address of Hermes' provider {name!r}. Set one with `hermes model`, "
             "or set providers.NAME.base_url in Hermes' configuration."
         )
-
-
-def _mcp_timeout(settings: HermesSettings) -> float:
-    """Return the seconds that Hermes waits for MCP servers: at least as many as the user set."""
-    user_timeout = settings.config.get("mcp_discovery_timeout")
-    if isinstance(user_timeout, int | float):
-        return max(MCP_SECONDS, float(user_timeout))
-    return MCP_SECONDS
 
 
 def _copied_provider(settings: HermesSettings, plain_name: str) -> tuple[Json, str] | None:

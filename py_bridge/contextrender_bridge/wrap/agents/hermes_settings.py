@@ -10,7 +10,7 @@ from typing import Any
 
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.wrap.agents.base import RunRequest, as_object, merge, read_file, value_of
+from contextrender_bridge.wrap.agents.base import RunRequest, as_object, merge, read_file
 
 MANAGED_FOLDER_VARIABLE = "HERMES_MANAGED_DIR"
 """The variable that names the administrator's folder."""
@@ -55,7 +55,7 @@ class HermesSettings:
 
         Hermes reads it from the option, else from the configuration, else from a variable.
         """
-        name = value_of(self.request.arguments, "--provider") or self.model.get("provider")
+        name = self.request.value_of("--provider") or self.model.get("provider")
         return str(name or self.variables.get("HERMES_INFERENCE_PROVIDER") or "auto").lower()
 
 
@@ -90,7 +90,7 @@ def _home(request: RunRequest) -> Path:
     active profile. The default profile has Hermes' common folder.
     """
     folder = Path(request.get("HERMES_HOME") or request.home / ".hermes").expanduser()
-    profile = value_of(request.arguments, "--profile", "-p")
+    profile = request.value_of("--profile", "-p")
     if not profile and not request.get("HERMES_HOME"):
         file = folder / "active_profile"
         profile = file.read_text(encoding="utf-8").strip() if file.is_file() else ""

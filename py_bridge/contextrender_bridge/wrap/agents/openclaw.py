@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,10 +20,7 @@ from contextrender_bridge.wrap.agents.base import (
     Agent,
     Redirect,
     RunRequest,
-    first_command,
     read_json,
-    run_unchanged,
-    value_of,
 )
 from contextrender_bridge.wrap.provider_routes import BEARER, TOKEN, ProviderRoutes
 
@@ -48,9 +44,13 @@ class OpenClaw(Agent):
         the model's provider has no route.
         """
         words = list(request.arguments)
-        if first_command(words) != "agent":
-            return run_unchanged(request)
-        _refuse_gateway(words)
+        if request.command != "agent":
+            return request.unchanged()
+        if "--local" not in words and words[1:2] != ["exec"]:
+            raise CommandError(
+                "`openclaw agent` calls a gateway that runs by itself, which wrap cannot redirect. "
+                "Add --local, or use `openclaw agent exec`."
+            )
         # Make a route for each provider in the user's configuration.
         user_file = _config_file(request)
         config = read_json(user_file)
@@ -61,7 +61,7 @@ class OpenClaw(Agent):
         run_file = user_file.with_name(f"{PREFIX}{os.getpid()}-{started_at(os.getpid())}.json")
         run_config: Json = {"$include": f"./{user_file.name}", "models": {"providers": redirected}}
         # OpenClaw reads the file of the option `--config`, otherwise the file of the variable.
-        if config_option := value_of(words, "--config"):
+        if config_option := request.value_of("--config"):
             words = [str(run_file) if word == config_option else word for word in words]
         result = Redirect(words, {VARIABLE: str(run_file)})
         if routes.serves_recall:
@@ -70,16 +70,6 @@ class OpenClaw(Agent):
             result.environment[TOKEN] = routes.token
         result.files[run_file] = json.dumps(run_config)
         return result
-
-
-def _refuse_gateway(words: Sequence[str]) -> None:
-    """Raise CommandError if the command calls a gateway instead of the provider."""
-    is_local = "--local" in words or words[1:2] == ["exec"]
-    if not is_local:
-        raise CommandError(
-            "`openclaw agent` calls a gateway that runs by itself, which wrap cannot redirect. "
-            "Add --local, or use `openclaw agent exec`."
-        )
 
 
 def _redirect_providers(config: Json, file: Path, routes: ProviderRoutes) -> dict[str, Json]:
@@ -117,7 +107,7 @@ def _config_file(request: RunRequest) -> Path:
 
     The option `--config` names it, otherwise the variable. Otherwise it is in the state folder.
     """
-    path = value_of(request.arguments, "--config") or request.get(VARIABLE)
+    path = request.value_of("--config") or request.get(VARIABLE)
     if path:
         return request.cwd / Path(path).expanduser()
     folder = Path(request.get("OPENCLAW_STATE_DIR") or request.home / ".openclaw").expanduser()

@@ -15,13 +15,9 @@ from contextrender_bridge.wrap.agents.base import (
     Redirect,
     RunRequest,
     as_object,
-    asks_help_or_version,
-    first_command,
     merge,
     parse_json,
     read_json,
-    run_unchanged,
-    value_of,
 )
 from contextrender_bridge.wrap.provider_routes import ProviderRoutes
 
@@ -56,9 +52,8 @@ class OpenCode(Agent):
         which overrides the user's files. Raise CommandError if the model's provider has no route.
         """
         words = request.arguments
-        command = first_command(words)
-        if asks_help_or_version(words, "-v") or command in COMMANDS_WITHOUT_CALLS.split():
-            return run_unchanged(request)
+        if request.asks_help_or_version("-v") or request.command in COMMANDS_WITHOUT_CALLS.split():
+            return request.unchanged()
         # Find the address of each provider in all configurations, and replace it by a route.
         inline_config = parse_json(request.get(INLINE_CONFIG), INLINE_CONFIG)
         configured_model, providers = _model_and_providers([*_config_files(request), inline_config])
@@ -72,9 +67,13 @@ class OpenCode(Agent):
         # Without a named model, it is not known whether the user's provider has a route. Then only
         # configured providers are expected, because others need not even be reachable.
         result = Redirect(list(words))
-        model = value_of(words, "--model", "-m") or configured_model
+        model = request.value_of("--model", "-m") or configured_model
         if provider := model.partition("/")[0]:
-            _check_provider(provider, model, redirected)
+            if provider not in redirected:
+                raise CommandError(
+                    f"wrap knows no address of the provider {provider} of opencode's model "
+                    f"{model}. Set provider.{provider}.options.baseURL in opencode's configuration."
+                )
             result.providers = [addresses[provider]]
         else:
             result.providers = [address for name, address in addresses.items() if name in providers]
@@ -88,15 +87,6 @@ class OpenCode(Agent):
             overlay["mcp"] = {MCP_NAME: {**server, "oauth": False, "enabled": True}}
         result.environment[INLINE_CONFIG] = json.dumps(merge(inline_config, overlay))
         return result
-
-
-def _check_provider(provider: str, model: str, redirected: Json) -> None:
-    """Raise CommandError if the provider of the agent's model has no route."""
-    if provider not in redirected:
-        raise CommandError(
-            f"wrap knows no address of the provider {provider} of opencode's model {model}. "
-            f"Set provider.{provider}.options.baseURL in opencode's configuration."
-        )
 
 
 def _model_and_providers(layers: Sequence[Json]) -> tuple[str, Json]:
