@@ -81,7 +81,8 @@ def main() -> None:
                 f"{run['id']}: {run_counts.turns} turns, {steps} steps, {misses} misses", flush=True
             )
         for name, run_counts in counts.items():
-            compare_replies(service, name, run_counts, differences)
+            compare_totals(service, name, run_counts, differences)
+            compare_uses(service, name, run_counts, differences)
             compare_commands(service, name, run_counts, differences)
         compare_lists(service, counts, differences)
         page = browser.new_page(viewport={"width": 1440, "height": 900})
@@ -231,14 +232,6 @@ class Differences:
         if reported != expected:
             self.count += 1
             print(f"  {place}: {reported!r}, counted {expected!r}", flush=True)
-
-
-def compare_replies(
-    service: Service, name: str, run_counts: Counts, differences: Differences
-) -> None:
-    """Compare the replies on one session."""
-    compare_totals(service, name, run_counts, differences)
-    compare_uses(service, name, run_counts, differences)
 
 
 def compare_totals(

@@ -13,10 +13,10 @@ from contextrender_bridge.evaluation.compaction_methods import (
     SIZES,
     MethodScore,
     method_table,
+    repeat_compactions,
     score_runs,
     share_of,
 )
-from contextrender_bridge.evaluation.repeated_compaction import repeat_compactions
 from contextrender_bridge.evaluation.runs import Run
 
 from tests.support.command import printed

@@ -7,11 +7,10 @@ from contextrender_bridge.engine.models.embeddings import NoEmbedder
 from contextrender_bridge.engine.text.tokens import counter_for
 from contextrender_bridge.evaluation import baselines
 from contextrender_bridge.evaluation.baselines.summaries import SummaryFailed
-from contextrender_bridge.evaluation.billing import Prompts
+from contextrender_bridge.evaluation.billing import Prompts, price_under
 from contextrender_bridge.evaluation.cases import Case, cases_of
 from contextrender_bridge.evaluation.figures import FIGURES, Sums, columns_of, with_derived
 from contextrender_bridge.evaluation.in_process import replay_run
-from contextrender_bridge.evaluation.prices import price_under
 from contextrender_bridge.evaluation.runs import Run
 from contextrender_bridge.evaluation.scores import CaseScore, RunScore
 from contextrender_bridge.evaluation.workers import replay_runs

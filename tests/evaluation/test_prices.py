@@ -8,7 +8,7 @@ import pytest
 from contextrender_bridge.base import shipped
 from contextrender_bridge.base.prices import Price, Prices, price_from
 from contextrender_bridge.base.usage import Usage
-from contextrender_bridge.evaluation.prices import DEFAULTS, cost_of, price_under
+from contextrender_bridge.evaluation.billing import DEFAULTS, cost_of, price_under
 
 from bench.shipped import TABLE, installed_table, litellm_folder, price_file, tiktoken_encoding
 

@@ -7,8 +7,8 @@ from io import StringIO
 
 import pytest
 from contextrender_bridge.engine.replay import let_requests_run
-from contextrender_bridge.evaluation import task_progress, workers
-from contextrender_bridge.evaluation.task_progress import TaskProgress
+from contextrender_bridge.evaluation import workers
+from contextrender_bridge.evaluation.workers import TaskProgress
 from rich.console import Console
 
 
@@ -30,7 +30,7 @@ def test_progress_moves_within_a_task(monkeypatch: pytest.MonkeyPatch, processes
         def __exit__(self, *_: object) -> None: ...
 
     monkeypatch.setattr(workers, "show_progress", lambda description, total: Bar())
-    monkeypatch.setattr(task_progress, "UPDATE_SECONDS", 0.1)
+    monkeypatch.setattr(workers, "UPDATE_SECONDS", 0.1)
     results = workers.run_tasks("Working", long_task, [(60,), (60,)], [20, 20], processes)
     assert results == [60, 60]
     assert sum(steps for _, steps in steps_shown) == 40

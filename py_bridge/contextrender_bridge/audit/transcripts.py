@@ -7,9 +7,8 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from contextrender_bridge.audit.agent_files import agent_reader
 from contextrender_bridge.audit.audit_input import AuditInput
-from contextrender_bridge.audit.files import read_files
+from contextrender_bridge.audit.files import agent_reader, read_files
 from contextrender_bridge.audit.replay import run_of
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.evaluation.runs import SUFFIXES, Run, read_runs

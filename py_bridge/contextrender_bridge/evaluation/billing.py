@@ -1,16 +1,18 @@
 """Computes what providers bill for a run's prompts, with OpenAI's and Anthropic's prompt caches.
 
 The rules, with their sources, are in docs/evaluation.md, Provider's bill. Long because it has the
-units of prompts and the caches of both providers.
+units of prompts, the caches of both providers, and the prices under their rules.
 """
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, Final, NamedTuple, Protocol
 
+from contextrender_bridge.base.prices import Price, Prices
 from contextrender_bridge.base.usage import LIFETIME, NOTHING_USED, Usage
+from contextrender_bridge.base.worth import is_anthropic_model
 from contextrender_bridge.engine.text.tokens import TokenCounter, call_parts, json_text
 
 
@@ -283,3 +285,29 @@ def _prefix_hashes(units: Sequence[Unit]) -> list[int]:
 def _is_alive(last_use: float | None, time: float) -> bool:
     """Return whether a cached beginning still exists at `time` seconds."""
     return last_use is not None and time - last_use <= LIFETIME
+
+
+DEFAULTS: Final = {"openai": "gpt-5.1", "anthropic": "claude-sonnet-4-5"}
+"""The model whose price a rule uses for runs of other providers' models."""
+
+
+def price_under(rule: str, model: str) -> Price:
+    """Return the price of a model's tokens under a rule of `billing.RULES`.
+
+    A rule of another provider uses the price of its own default model. So does a rule of the
+    model's provider if the model has no price.
+    """
+    rule_provider = rule.partition("_")[0]  # `anthropic` of `anthropic_end`
+    model_provider = "anthropic" if is_anthropic_model(model) else "openai"
+    prices = Prices.of()
+    price = prices.of_model(model)
+    if price is not None and rule_provider == model_provider:
+        return price
+    default = prices.of_model(DEFAULTS[rule_provider])
+    assert default is not None, "the table that is shipped has it"
+    return default
+
+
+def cost_of(price: Price, prompts: Usage, output: int = 0) -> float:
+    """Return the dollars for the usage of `prompts` and for `output` tokens of answers."""
+    return price.of(replace(prompts, output=output))

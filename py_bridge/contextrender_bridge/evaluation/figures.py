@@ -6,14 +6,14 @@ Long because it has the columns, their sums and the figures.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from contextrender_bridge.engine.replay.recall_measures import AGE_BINS
-from contextrender_bridge.evaluation.billing import RULES
-from contextrender_bridge.evaluation.prices import cost_of, price_under
+from contextrender_bridge.evaluation.billing import RULES, cost_of, price_under
 from contextrender_bridge.evaluation.scores import CaseScore, LoopScore, RunScore
 
 Floats = NDArray[np.float64]
@@ -198,10 +198,7 @@ class Figure:
         return _quotient(sums[self.numerator], sums[self.denominator])
 
 
-def _recall_figure(name: str, title: str, numerator: str, denominator: str) -> Figure:
-    """Return a figure of which a higher value is better."""
-    return Figure(name, title, numerator, denominator, more_is_better=True)
-
+_recall_figure = partial(Figure, more_is_better=True)
 
 RULE_TITLES: Final = {
     "openai": "OpenAI's cache",

@@ -57,7 +57,7 @@ def replay_run(
         history.extend(run.messages[new_messages], counter, run.times[new_messages])
         recording_seconds += time.perf_counter() - start
         for scorer, render in zip(scorers, renderers, strict=True):
-            let_requests_run()  # moves the progress bar (`task_progress`)
+            let_requests_run()  # moves the progress bar (`workers`)
             prompt = render(run.messages[: turn.position], times=())
             scorer.add(turn, prompt)
             if on_prompt is not None:

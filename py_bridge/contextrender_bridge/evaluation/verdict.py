@@ -11,10 +11,10 @@ from contextrender_bridge.base.worth import pays_from
 from contextrender_bridge.engine.parameters import START_BUDGET, budget_name
 from contextrender_bridge.engine.replay import recommendation
 from contextrender_bridge.engine.replay.recommendation import MAX_MISS_SHARE, MIN_SAVING, Rating
+from contextrender_bridge.evaluation.billing import cost_of, price_under
 from contextrender_bridge.evaluation.bootstrap import Estimate, span
 from contextrender_bridge.evaluation.cases import Case
 from contextrender_bridge.evaluation.figures import RULE_TITLES
-from contextrender_bridge.evaluation.prices import cost_of, price_under
 from contextrender_bridge.evaluation.scores import RunScore
 
 FiguresByCase = Sequence[tuple[Case, Mapping[str, Estimate]]]

@@ -15,9 +15,13 @@ from contextrender_bridge.base.installing import how_to_install
 from contextrender_bridge.cli.measure.replay import add_replay_arguments, replay_and_print
 from contextrender_bridge.engine.policies import POLICIES
 from contextrender_bridge.evaluation.cases import cases_of
-from contextrender_bridge.evaluation.compaction_methods import method_table, score_runs
+from contextrender_bridge.evaluation.compaction_methods import (
+    method_table,
+    repeat_in_runs,
+    repeated_sentence,
+    score_runs,
+)
 from contextrender_bridge.evaluation.export import write
-from contextrender_bridge.evaluation.repeated_compaction import repeat_in_runs, repeated_sentence
 from contextrender_bridge.evaluation.tables import console, page
 
 BUDGETS = "6000,12000,24000,48000"
