@@ -52,6 +52,11 @@ class AskedCall:
         return self.record is not None and self.record.sent_full
 
     @cached_property
+    def differing_results(self) -> set[int]:
+        """The results that the call and its rendering by today's rules show in different ways."""
+        return self.selection.differing_results(self.rendered.selection)
+
+    @cached_property
     def prompt(self) -> RenderedCall:
         """The messages that the model received."""
         if self.sent_full:
@@ -313,11 +318,10 @@ def with_recorded_displays(
     what today's rules would show. If the model received the full history, it says what a rendering
     would have shown.
     """
-    differing_results = call.selection.differing_results(call.rendered.selection)
     reason_start = SENT_FULL if call.sent_full else RULES_CHANGED
     return [
         _recorded_row(row, number, call.selection, reason_start)
-        if number in differing_results
+        if number in call.differing_results
         else row
         for number, row in zip(numbers, rows, strict=True)
     ]

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from contextrender_bridge.engine.call.call_record import CallRecord
-from contextrender_bridge.engine.call.display_history import DisplayChange, DisplayHistory
+from contextrender_bridge.engine.call.display_history import DisplayChange
 from contextrender_bridge.engine.call.missing_results import MissingResult, uses_of
 from contextrender_bridge.engine.call.old_versions import old_versions_used
 from contextrender_bridge.engine.call.render_call import (
@@ -245,8 +245,8 @@ class BranchReplay:
                     if edge.event in self._result_numbers
                 )
 
-    def display_histories(self, results: Iterable[int]) -> dict[int, DisplayHistory]:
-        """Map each of these results to the history of how the calls displayed it."""
+    def display_histories(self, results: Iterable[int]) -> dict[int, list[DisplayChange]]:
+        """Map each of these results to all changes of how the calls showed it, in order."""
         # Collect the changes of all calls, by event, if calls were added since the last time.
         if self._changes is None:
             self._changes = {}
@@ -256,10 +256,7 @@ class BranchReplay:
                     change = DisplayChange(position.events, position.turn, edge.kind)
                     self._changes.setdefault(edge.event, []).append(change)
         events = self.full_history.results.event
-        return {
-            result: DisplayHistory(tuple(sorted(self._changes.get(events[result], ()))))
-            for result in results
-        }
+        return {result: sorted(self._changes.get(events[result], ())) for result in results}
 
     def previous_selection(self, messages: int, policy: str) -> Selection | None:
         """Return the selection that the call with `messages` messages continues, or None.

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from contextrender_bridge.base.usage import NOTHING_USED, Usage
 from contextrender_bridge.engine.call.call_record import CallRecord
+from contextrender_bridge.engine.call.display_history import recorded_decision
 from contextrender_bridge.engine.call.settings import RenderSettings, SettingsByTurn
 from contextrender_bridge.engine.models.embeddings import Embedder
 from contextrender_bridge.engine.policies import policy_named
@@ -103,7 +104,7 @@ class CachedReplay(BranchReplay):
         misses: list[Miss] = []
         for missing_result in call.missing_results:
             number = missing_result.result
-            decision = histories[number].decision(call.turn, record.remaining_tokens)
+            decision = recorded_decision(histories[number], call.turn, record.remaining_tokens)
             cost = results.tokens[number] + results.call_tokens[number]
             misses.append(Miss.of(missing_result, decision, cost))
         return tuple(misses)
