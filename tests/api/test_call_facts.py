@@ -15,6 +15,7 @@ from tests.console.transcripts import make_run
 from tests.support import slow_rules
 from tests.support.transcripts import agent_run, numbers_in, render_calls, user
 
+MISS_FIELDS = ("name", "display", "reason", "remaining_tokens", "selected_count", "cost")
 SIZES = ("tokens_before", "tokens_after", "tokens_unbudgeted")
 
 
@@ -280,10 +281,7 @@ def test_explain_and_misses_give_the_same_reason(alice: User) -> None:
                 )
             for miss in misses.get(turn["turn"], ()):
                 row = rows[miss["result"]]
-                assert all(
-                    row[name] == miss[name]
-                    for name in ("display", "reason", "remaining_tokens", "cost")
-                )
+                assert all(row[name] == miss[name] for name in MISS_FIELDS)
             reasons |= {re.sub(r"\d+", "N", row["reason"]) for row in rows}
     assert {"shown since call N", "dropped when the prompt was rebuilt at call N"} <= reasons
 

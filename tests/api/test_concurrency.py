@@ -11,7 +11,7 @@ from tests.api.client import Api
 from tests.api.conftest import Service, User
 from tests.server.servers import Server, another_server
 from tests.support.plain_graph import check_graph
-from tests.support.transcripts import agent_run, assistant, call, result, user
+from tests.support.transcripts import agent_run, assistant, call, result
 
 START = agent_run(2)
 WRITERS = 8
@@ -129,14 +129,3 @@ def test_session_deleted_during_writes_stays_consistent(alice: User, writers: li
     assert branch_histories(alice.api("export_session", session="s"))[0] == run
     alice.api("delete_session", session="s")
     assert alice.graph().counts == {}
-
-
-def test_session_recreated_by_other_process_is_read_again(alice: User, other: Server) -> None:
-    alice.api("sync", session="s", messages=START)
-    new_messages = [user("Something else."), assistant("Yes?")]
-    with other.api(alice.api.token) as remote:
-        remote("delete_session", session="s")
-        remote("sync", session="s", messages=new_messages[:1])
-    reply = alice.api("sync", session="s", messages=new_messages)
-    assert (reply["branch"], reply["recorded"]) == (0, 1)
-    assert branch_histories(alice.api("export_session", session="s")) == [new_messages]

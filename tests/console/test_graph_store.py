@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.console.conftest import LARGE, ORDERS, Console, Service, complete
+from tests.console.conftest import ORDERS, Console, Service, complete
 from tests.console.looking import expect
 
 pytestmark = pytest.mark.slow
@@ -129,9 +129,6 @@ def test_graph_data_has_format_of_jac_viewer(service: Service, other: str) -> No
     assert service.http.get("/graph/data", params={"start": "x"}).status_code == 422
 
 
-pytestmark = pytest.mark.slow
-
-
 def test_trace_finds_results_and_uses_of_a_value(service: Service) -> None:
     run = service.runs[ORDERS]
     graph = service("reuse_graph", session=ORDERS)
@@ -178,16 +175,3 @@ def test_policies_are_compared_on_the_same_calls(service: Service) -> None:
     assert totals["full_cost"] == pytest.approx(priced["options"][2]["cost"])
     assert full["prompt"] == full["full"] and full["recall"] == 1.0
     assert len({option["full"] for option in view["options"]}) == 1
-
-
-def test_miss_and_explain_have_the_same_reason(service: Service) -> None:
-    miss = next(service.misses(LARGE))
-    reply = service("explain", session=LARGE, turn=miss["turn"])
-    (row,) = [row for row in reply["results"] if row["position"] == miss["position"]]
-    assert {
-        name: row[name]
-        for name in ("display", "reason", "remaining_tokens", "selected_count", "cost", "name")
-    } == {
-        name: miss[name]
-        for name in ("display", "reason", "remaining_tokens", "selected_count", "cost", "name")
-    }
