@@ -38,9 +38,10 @@ test-all: test
 	TEST_STORE=postgres $(PYTEST) $(OVER_POSTGRES) || TEST_STORE=postgres $(AGAIN) $(OVER_POSTGRES)
 
 # What a release must pass besides: the wheel, installed, on each command that the docs show; a host
-# program; versions that share a database; other systems' wheels.
+# program; versions that share a database; other systems' wheels; the adapters' install commands.
+RELEASED := tests adapters/test_install_lines.py
 test-release: .venv/ready
-	$(PYTEST) -m release || $(AGAIN) -m release
+	$(PYTEST) -m release $(RELEASED) || $(AGAIN) -m release $(RELEASED)
 
 # Servers killed under load 200 times over each store, 200 failovers, locked databases, jumping clocks;
 # a failing disk, database and provider; 200 rows lost or damaged, 200 files damaged. Two processes

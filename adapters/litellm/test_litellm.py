@@ -55,7 +55,7 @@ def gateway(loopback: Loopback, folder: Path, name: str) -> Iterator[str]:
         OPENAI_API_KEY="sk-none",
         HOME=str(folder),
     )
-    variables.pop("PYTHONPATH")
+    variables.pop("PYTHONPATH", None)
     words = [*command, "--host", "127.0.0.1", "--port", port]
     with serving_program(words, variables, f"{url}/health/liveliness", folder):
         yield url

@@ -78,7 +78,7 @@ def run_example(name: str, model: Model, environment: Mapping[str, str]) -> Scri
     script = Script(model, steps())
     process = run([python_of(name), ADAPTERS / name / "example.py"], environment)
     assert [line for line in process.stdout.splitlines() if line in ANSWERS] == list(ANSWERS)
-    assert UNCHANGED not in process.stderr
+    assert UNCHANGED not in process.stderr, process.stderr
     return script
 
 

@@ -18,7 +18,8 @@ ADAPTERS = Path(__file__).resolve().parent.parent
 CACHE = Path(os.environ.get("RUNTIMES_CACHE") or "~/.cache/contextrender-runtimes").expanduser()
 SECONDS = 900
 STAMP = "installed"
-PYTHON = "3.12"
+BRIDGE = {"PYTHONPATH": str(ADAPTERS.parent / "py_bridge")}
+"""The variables with which a runtime's Python finds the bridge of this repository."""
 
 
 def python_of(name: str, root: Path = ADAPTERS) -> Path:
@@ -59,7 +60,7 @@ def environment(**variables: str) -> dict[str, str]:
     """Return this process's environment with the bridge on Python's path and without keys."""
     prefixes = ("OPENAI_", "ANTHROPIC_", "CONTEXTRENDER_", "PYTHON", "VIRTUAL_ENV", "PYTEST")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
-    return {**inherited, "PYTHONPATH": str(ADAPTERS.parent / "py_bridge"), **variables}
+    return {**inherited, **BRIDGE, **variables}
 
 
 def _once(home: Path, manifests: list[Path], install: Callable[[], None]) -> None:

@@ -132,3 +132,18 @@ def _locked(adapter: str) -> set[str]:
         packages = lock.get("packages", {})
         versions |= {packages.get(f"node_modules/{name}", {}).get("version", "") for name in names}
     return versions
+
+
+SESSION = re.compile(
+    r'(?:fit\(|SQLiteSession\(|(?:session|session_?[iI]d|thread|thread_id|conversation_id)"?[:=] ?)'
+    r'"([\w-]+)"'
+)
+
+
+def test_each_example_has_its_own_session() -> None:
+    """A second example with the same session would add a branch to the first one's session."""
+    examples = [path.read_text("utf-8") for path in ADAPTERS.glob("*/example.*")]
+    texts = [*TEXTS.values(), *examples]
+    names = [name for text in texts for name in {*SESSION.findall(text)}]
+    assert len(names) > 10
+    assert len(names) == len(set(names)), sorted(names)
