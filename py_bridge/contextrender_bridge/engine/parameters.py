@@ -139,10 +139,6 @@ class Pins:
                 names_by_field[field] = changes[field]
         return type(self).of(**names_by_field)
 
-    def __bool__(self) -> bool:
-        """Return whether any result is to be pinned."""
-        return bool(self.pinned_tools or self.pinned_calls)
-
     def names(self, tool: str, call_id: str) -> bool:
         """Return whether the result of this call of a tool is pinned."""
         return call_id in self.pinned_calls or any(

@@ -123,7 +123,7 @@ def test_used_result_is_restored_until_rebuild() -> None:
 def test_call_record_has_its_budget() -> None:
     calls = calls_with_restored_result()
     rendered = next(rendered for rendered, _ in calls if rendered.selection.restored)
-    fact = record_of(rendered, AGENT_SETTINGS, 1, None, CallMetadata())
+    fact = record_of(rendered, rendered.selection, AGENT_SETTINGS, 1, None, CallMetadata())
     assert CallRecord.from_json(json.loads(json.dumps(fact.to_json()))) == fact
     assert fact.budget == rendered.budget
     assert fact.to_json()["budget"] == "auto"

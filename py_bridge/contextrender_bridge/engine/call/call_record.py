@@ -159,7 +159,7 @@ class CallRecord:
 
         Raise KeyError, TypeError, ValueError or InvalidRequest if they are not valid.
         """
-        settings = RenderSettings.of(data)
+        settings, reply = RenderSettings.of(data), data.get("reply", {})
         # Fields with their default value may be missing or empty.
         tokens_before, tokens_after, unbudgeted_tokens, text_tokens, shared_tokens = data["tokens"]
         return cls(
@@ -178,12 +178,13 @@ class CallRecord:
             usage=tuple(data.get("usage") or ()) or None,
             budget=data.get("own_budget") or settings.budget,
             follows_miss=data.get("faulted", False),
-            reply=ProviderReply.of(data.get("reply", {})),
+            reply=NO_REPLY if reply == {} else ProviderReply.of(reply),
         ).with_sent_tokens()  # imported data may have a wrong count for a full history
 
 
 def record_of(
     rendered: RenderedCall,
+    selection: Selection,
     settings: RenderSettings,
     at: int,
     previous: Selection | None,
@@ -191,19 +192,15 @@ def record_of(
 ) -> CallRecord:
     """Return the record of a call made at `at` (seconds since 1970), without usage.
 
-    `previous` is the selection of the call before it on the branch. It is None if there is no such
-    call, or if its selection is unknown. If the caller sends the full history instead of the
-    rendering, the record has the token counts of the full history.
+    `selection` is what the model receives. `previous` is the selection of the call before it on the
+    branch. It is None if there is no such call, or if its selection is unknown. If the caller sends
+    the full history instead of the rendering, the record has the token counts of the full history.
     """
-    history, sent_selection = rendered.view.history, rendered.selection
-    text_tokens = rendered.text_tokens
+    history, text_tokens = rendered.view.history, rendered.text_tokens
     if caller.delivery != RENDERED:
         # All texts are sent. The system prompt and the current user message are unbudgeted, so they
         # are subtracted. `with_sent_tokens` below sets `tokens_after`.
         text_tokens = sum(history.text_tokens) - rendered.view.unbudgeted_tokens
-        sent_selection = rendered.selection.in_full(history)
-    # The provider may have cached the messages that both prompts begin with.
-    shared_messages = sent_selection.shared_messages(previous, history.results)
     return CallRecord(
         settings=settings,
         at=at,
@@ -212,7 +209,7 @@ def record_of(
         tokens_after=rendered.tokens_after,
         unbudgeted_tokens=rendered.view.unbudgeted_tokens,
         text_tokens=text_tokens,
-        shared_tokens=sent_selection.tokens_in(history, shared_messages),
+        shared_tokens=selection.shared_tokens(previous, history),
         delivery=caller.delivery,
         model=caller.model,
         client=caller.client,

@@ -5,16 +5,13 @@ or the arguments of a shown call (docs/method.md, Misses).
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.history.reuse import Use
 from contextrender_bridge.engine.history.token_tracking import TextOf
-from contextrender_bridge.engine.plan.selection import RenderedMessage
-from contextrender_bridge.engine.text.tokens import call_parts, content_text
-from contextrender_bridge.engine.text.transcript import Json, call_text
 from contextrender_bridge.engine.text.values import extract_values
 
 FIELD_NAME: Final = re.compile(r"""[A-Za-z0-9_.\-]+(?=\\?["']?\s*[:=](?![:=/]))""")
@@ -119,19 +116,6 @@ def without_visible(values: set[str], texts: Iterable[str]) -> set[str]:
         if candidates:
             invisible -= candidates & extract_values(text)
     return invisible
-
-
-def prompt_texts(items: Iterable[RenderedMessage], originals: Iterable[Json]) -> Iterator[str]:
-    """Yield the texts of a prompt's messages and of their calls, as the prompt shows them.
-
-    `originals` are the recorded messages, one for each of the prompt's `items`.
-    """
-    for item, original in zip(items, originals, strict=True):
-        yield content_text(original.get("content")) if item.text is None else item.text
-        cut_arguments, calls = dict(item.arguments), original.get("tool_calls") or ()
-        for number in item.calls:
-            name, arguments = call_parts(calls[number])
-            yield call_text(name, cut_arguments.get(number, arguments))
 
 
 def _are_known_names(

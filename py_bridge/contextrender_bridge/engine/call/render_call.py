@@ -52,6 +52,9 @@ MARK_TOKENS = 40
 class RenderedCall:
     """A call's selection, and the input `view` from which the policy made it.
 
+    `budget` is the budget of this call in tokens, also if it is automatic. `tokens_before` are the
+    tokens of the full history, and `tokens_after` those of the prompt: at most the budget, except
+    for the policy `full`. Both are without the system prompt and the current user message.
     `new_vectors` maps results to the embeddings that were computed for this rendering.
     `summary_usage` has the usage of new summaries. If `sends_everything` is true, the prompt has
     every message with all of its calls, also calls without results.
@@ -65,6 +68,16 @@ class RenderedCall:
     embedded_tokens: int = 0
     summary_usage: list[Usage] = field(default_factory=list)
     sends_everything: bool = False
+    budget: int = field(init=False)
+    tokens_before: int = field(init=False)
+    tokens_after: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Set the budget and the token counts."""
+        history, unbudgeted_tokens = self.view.history, self.view.unbudgeted_tokens
+        self.budget = int(self.selection.budget) or self.view.budget
+        self.tokens_before = history.total_tokens - unbudgeted_tokens
+        self.tokens_after = self.selection.tokens_in(history) - unbudgeted_tokens
 
     @cached_property
     def items(self) -> list[RenderedMessage]:
@@ -79,21 +92,6 @@ class RenderedCall:
             RenderedMessage(message, calls=tuple(range(call_count)))
             for message, call_count in enumerate(call_counts)
         ]
-
-    @property
-    def budget(self) -> int:
-        """The budget of this call in tokens, also if it is automatic."""
-        return int(self.selection.budget) or self.view.budget
-
-    @cached_property
-    def tokens_before(self) -> int:
-        """The tokens of the full history without its system prompt and current user message."""
-        return self.view.history.total_tokens - self.view.unbudgeted_tokens
-
-    @cached_property
-    def tokens_after(self) -> int:
-        """The budgeted tokens of the prompt: at most the budget, except for the policy `full`."""
-        return self.selection.tokens_in(self.view.history) - self.view.unbudgeted_tokens
 
     @cached_property
     def text_tokens(self) -> int:

@@ -13,8 +13,13 @@ from numpy.typing import NDArray
 from contextrender_bridge.engine.history.growable_arrays import GrowableArray
 from contextrender_bridge.engine.history.text_index import WordIndex, segments_of, words_of
 from contextrender_bridge.engine.history.token_kinds import TokenKinds
-from contextrender_bridge.engine.text.tokens import TokenCounter, call_parts, content_text
-from contextrender_bridge.engine.text.transcript import Json, call_text
+from contextrender_bridge.engine.text.tokens import (
+    TokenCounter,
+    call_parts,
+    call_text,
+    content_text,
+)
+from contextrender_bridge.engine.text.transcript import Json
 from contextrender_bridge.engine.text.values import (
     Ids,
     token_id_cache,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from contextrender_bridge.engine.history.history import NO_CALL
 from contextrender_bridge.engine.history.token_tracking import Tracking
+from contextrender_bridge.engine.parameters import NO_PINS
 from contextrender_bridge.engine.plan.policy_input import PolicyInput
 from contextrender_bridge.engine.plan.selection import Substitute, TextSelection
 
@@ -126,7 +127,7 @@ class CallContext:
     def pinned(self) -> list[int]:
         """The pinned results that have a call."""
         pins, history = self.view.pins, self.view.history
-        if not pins:
+        if pins == NO_PINS:
             return []
         results = history.results
         return [

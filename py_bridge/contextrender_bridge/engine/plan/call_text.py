@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contextrender_bridge.engine.plan.call_context import CallContext, Ints
-from contextrender_bridge.engine.plan.retained_text import excerpts_of
+from contextrender_bridge.engine.plan.policy_input import excerpts_of
 from contextrender_bridge.engine.plan.selection import ALL_TEXT, Substitute, TextSelection
 
 CAP: Final = 0.5

@@ -18,7 +18,6 @@ from contextrender_bridge.engine.plan.excerpt_text import GAP, mark_tokens
 from contextrender_bridge.engine.plan.ranking import Floats
 from contextrender_bridge.engine.plan.scores import Scores
 from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
-from contextrender_bridge.engine.plan.visible_tokens import visible_tokens
 from contextrender_bridge.engine.text.tokens import MESSAGE_OVERHEAD
 from contextrender_bridge.engine.text.values import Ids
 
@@ -57,7 +56,7 @@ class ExcerptBuilder:
         self._gap_tokens = context.view.counter.text(GAP)
         self._excerpt_tokens: dict[int, int] = {}  # the tokens of each result's excerpt so far
         self._first_segment: list[int] = tracking.first_segment.values.tolist()  # of each result
-        self._visible = visible_tokens(builder)
+        self._visible = builder.visible_tokens()
         # Loops over single tokens read memory views, which is faster than reading NumPy arrays.
         self._ids = memoryview(tracking.segment_token_ids.values)
         self._ids_at = memoryview(tracking.segment_token_starts.values)

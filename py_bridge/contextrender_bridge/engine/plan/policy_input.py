@@ -1,9 +1,10 @@
 """The input of a policy: a history before one model call, and the call's budget and settings.
 
-A policy returns a `Selection` (engine.plan.selection) for it.
+A policy returns a `Selection` (engine.plan.selection) for it. Long because the input includes the
+text that a prompt retains before any result (docs/method.md, Retained text).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Protocol
@@ -11,23 +12,23 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from contextrender_bridge.engine.history.growable_arrays import Vectors as Vector
 from contextrender_bridge.engine.history.history import NO_CALL, History
 from contextrender_bridge.engine.history.token_tracking import Originals, TextOf, Tracking
 from contextrender_bridge.engine.parameters import NO_PINS, Parameters, Pins
 from contextrender_bridge.engine.plan.ranking import Floats
-from contextrender_bridge.engine.plan.retained_text import retain_text
 from contextrender_bridge.engine.plan.selection import (
     Selection,
+    Substitute,
     TextSelection,
     text_tokens,
     unbudgeted_messages,
 )
-from contextrender_bridge.engine.text.tokens import TokenCounter
+from contextrender_bridge.engine.text.excerpt import excerpt
+from contextrender_bridge.engine.text.tokens import MESSAGE_OVERHEAD, TokenCounter
 from contextrender_bridge.engine.text.transcript import Json
 
-SMALLEST_SUBSTITUTE: Final = 100
-"""The tokens that an oversized result's substitute may always have (docs/method.md)."""
+NO_SUBSTITUTE: Final = Substitute("", 0)
+"""The substitute of a message that is shown without text, for its calls alone."""
 
 
 class RelevanceOf(Protocol):
@@ -87,7 +88,45 @@ class PolicyInput:
     @cached_property
     def retained_text(self) -> TextSelection:
         """The texts that the prompt shows, chosen before any result (docs/method.md)."""
-        return retain_text(self.history, self.budget, self.text_of, self.counter)
+        return self.retain_text(self.budget)
+
+    def retain_text(self, budget: int) -> TextSelection:
+        """Return the text of a prompt within `budget` tokens (docs/method.md, Retained text).
+
+        Drop whole turns, the oldest first, until the text fits. The first user message and the last
+        turn are never dropped. If they alone exceed the budget, cut them.
+        """
+        history, tokens = self.history, self.history.text_tokens  # 0 for results
+        # The system prompt and the current user message are always shown, and use no budget.
+        total = sum(tokens) - self.unbudgeted_tokens
+        if total <= budget:
+            return TextSelection()
+        # Drop turns. `dropped` has the positions of texts; results are dropped with their turn.
+        dropped: list[int] = []
+        dropped_turns: list[int] = []
+        for turn, positions in sorted(self._droppable_by_turn().items()):
+            if total <= budget:
+                break
+            total -= sum(tokens[position] for position in positions)
+            dropped += [position for position in positions if not history.is_result(position)]
+            dropped_turns.append(turn)
+        # If all droppable turns are dropped and the text is still too large, cut the other texts.
+        cut: dict[int, Substitute] = {}
+        if total > budget:
+            not_to_cut = self.unbudgeted.union(dropped)
+            sizes = {p: size for p, size in enumerate(tokens) if size and p not in not_to_cut}
+            cut = excerpts_of(sizes, budget, self.text_of, self.counter)
+        return TextSelection(tuple(sorted(dropped)), cut, tuple(dropped_turns))
+
+    def _droppable_by_turn(self) -> dict[int, list[int]]:
+        """Return the positions of the messages that may be dropped, by their turn."""
+        history, by_turn = self.history, dict[int, list[int]]()
+        last_turn = history.assistants  # the turn of the last assistant message
+        not_to_drop = {*self.unbudgeted, history.first_user}
+        for position, turn in enumerate(history.turns):
+            if turn < last_turn and position not in not_to_drop:
+                by_turn.setdefault(turn, []).append(position)
+        return by_turn
 
     @cached_property
     def unbudgeted(self) -> frozenset[int]:
@@ -100,14 +139,9 @@ class PolicyInput:
         return sum(self.history.text_tokens[position] for position in self.unbudgeted)
 
     @cached_property
-    def retained_tokens(self) -> int:
-        """The tokens of the retained text."""
-        return self.tokens_of(self.retained_text)
-
-    @property
     def budget_for_results(self) -> int:
         """The part of the budget that the retained text does not use, in tokens."""
-        return self.budget - self.retained_tokens
+        return self.budget - self.tokens_of(self.retained_text)
 
     def tokens_of(self, text: TextSelection) -> int:
         """Return the budgeted tokens of a text selection."""
@@ -128,15 +162,10 @@ class PolicyInput:
         """The reuse score of each result (c in docs/method.md)."""
         return np.array(self.history.reuse.scores(), dtype=np.float64)
 
-    @cached_property
-    def relevance(self) -> Floats:
-        """The relevance of each result, in [0, 1] (s in docs/method.md)."""
-        return self.relevance_of()
-
     def usefulness(self, relevance: Floats) -> Floats:
         """Return the usefulness U of every result (docs/method.md, Selection), shape (n,).
 
-        It is the weighted sum of the result's recency, its reuse and its `relevance`.
+        It is the weighted sum of the result's recency, its reuse and its `relevance` (s).
         """
         parameters = self.parameters
         return (
@@ -166,24 +195,38 @@ class PolicyInput:
             return has_call & ~is_dropped
         return has_call
 
-    @cached_property
-    def oversized(self) -> NDArray[np.bool_]:
-        """For each result, whether the result and its call together exceed the budget."""
-        return self.costs > self.budget
-
-    @property
-    def substitute_limit(self) -> int:
-        """The most tokens of an oversized result's substitute; 0 if no substitute is shown."""
-        share = self.parameters.oversized_share
-        return max(SMALLEST_SUBSTITUTE, int(self.budget * share)) if share else 0
-
-    def vectors(self) -> Vector:
-        """Return the results' unit vectors (n, d). The row of a result without one is zero."""
-        return self.history.vectors.matrix(len(self.history.results.message))
-
 
 def select_all(view: PolicyInput) -> Selection:
     """Return the selection of every result that has a call, whatever its size."""
     calls = view.history.results.call_event
     complete = tuple(result for result, call in enumerate(calls) if call != NO_CALL)
     return Selection(len(view.history), complete=complete)
+
+
+def excerpts_of(
+    sizes: Mapping[int, int], budget: int, text_of: TextOf, counter: TokenCounter
+) -> dict[int, Substitute]:
+    """Cut the largest of these texts, so that all texts together fit the budget.
+
+    `sizes` maps the position of each text to its tokens. Return the excerpts of the cut texts by
+    position. All texts have equal shares of the budget. What a small text does not use is shared by
+    the larger texts.
+    """
+    # The smallest texts come first, so that the tokens they do not use are known.
+    excerpts: dict[int, Substitute] = {}
+    remaining_tokens = budget
+    smallest_first = sorted(sizes, key=lambda position: (sizes[position], -position))
+    for index, position in enumerate(smallest_first):
+        share = remaining_tokens // (len(sizes) - index)
+        tokens = sizes[position]
+        if tokens > share:
+            text = excerpt(text_of(position), share - MESSAGE_OVERHEAD, counter)
+            excerpts[position] = to_substitute(text, counter)
+            tokens = excerpts[position].tokens
+        remaining_tokens -= tokens
+    return excerpts
+
+
+def to_substitute(text: str, counter: TokenCounter) -> Substitute:
+    """Return a substitute with this text. An empty text has no message, so it costs no tokens."""
+    return Substitute(text, counter.text(text) + MESSAGE_OVERHEAD) if text else NO_SUBSTITUTE

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from contextrender_bridge.engine.history.history import NO_CALL, History, ResultArrays
@@ -47,18 +48,18 @@ class RestoredPart:
     ranges: Ranges = field(default=(), compare=False)
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(frozen=True)
 class RestoredText:
     """The parts of results that are shown again. They are appended to one result, their host."""
 
     parts: tuple[RestoredPart, ...]
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The text of all parts."""
         return "".join(part.text for part in self.parts)
 
-    @property
+    @cached_property
     def tokens(self) -> int:
         """The tokens of all parts."""
         return sum(part.tokens for part in self.parts)
@@ -337,6 +338,13 @@ class Selection:
         positions |= {*self.text.dropped} ^ {*previous.text.dropped}
         positions |= _differing_keys(self.text.cut, previous.text.cut)
         return min([previous.messages, *positions])
+
+    def shared_tokens(self, previous: Selection | None, history: History) -> int:
+        """Return the tokens of the messages that both prompts begin with.
+
+        The provider may have cached them.
+        """
+        return self.tokens_in(history, self.shared_messages(previous, history.results))
 
     def tokens_in(self, history: History, stop: int | None = None) -> int:
         """Return the tokens of the prompt's messages, or of those before position `stop`."""

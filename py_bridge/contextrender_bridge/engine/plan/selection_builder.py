@@ -1,13 +1,14 @@
 """A builder of one model call's selection: its text, and results, complete or in excerpts."""
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from contextrender_bridge.engine.plan.call_context import CallContext
-from contextrender_bridge.engine.plan.call_text import sizes_of
+from contextrender_bridge.engine.plan.call_text import are_changed, sizes_of
 from contextrender_bridge.engine.plan.excerpt_text import excerpt_of
 from contextrender_bridge.engine.plan.selection import (
     RestoredText,
@@ -170,3 +171,45 @@ class SelectionBuilder:
     def _excerpt(self, result: int) -> Substitute:
         """Return the excerpt of a result that shows its selected segments."""
         return excerpt_of(self.context, result, self.segments[result])
+
+    def visible_tokens(self) -> NDArray[np.bool_]:
+        """Return, for each tracked token, whether the prompt shows it with the selection so far."""
+        context, tracking = self.context, self.context.tracking
+        results = context.view.history.results
+
+        # Complete results, and the calls of all selected results, except for cut calls.
+        is_complete = np.zeros(tracking.event_count, np.bool_)  # a flag for each event
+        is_complete[[results.event[result] for result in self.complete]] = True
+        selected = {*self.complete, *self.fixed_excerpts, *self.segments}
+        is_complete[[results.call_event[result] for result in selected - {*self.arguments}]] = True
+        is_visible = self._text_tokens() | tracking.tokens_of_events(is_complete)
+
+        # Substitutes, restored texts, and segments of new excerpts.
+        texts = [excerpt.text for excerpt in self.fixed_excerpts.values()]
+        texts += [arguments.text for arguments in self.arguments.values()]
+        texts += [restored.text for restored in self.restored.values()]
+        is_visible[tracking.ids_of_texts(texts)] = True
+        for segment in chain.from_iterable(self.segments.values()):
+            is_visible[tracking.ids_of_segments(segment, segment + 1)] = True
+        return is_visible
+
+    def _text_tokens(self) -> NDArray[np.bool_]:
+        """Return, for each tracked token, whether it is in a message's text that the prompt shows.
+
+        It is cached in `tokens_of_texts`, because several builders of a call have the same texts.
+        """
+        context, history = self.context, self.context.view.history
+        if (cached := context.tokens_of_texts.get(id(self.text))) is not None:
+            _, cached_tokens = cached
+            return cached_tokens
+        first_events = np.array(history.first_events[: context.message_count], np.int64)
+        result_events = np.array(history.results.event[: context.result_count], np.int64)
+        is_complete_text = np.zeros(context.tracking.event_count, np.bool_)
+        is_complete_text[first_events[~are_changed(self.text, context)]] = True
+        is_complete_text[result_events] = False  # a result is its message's first event
+        has_token = context.tracking.tokens_of_events(is_complete_text)
+        cut_texts = [substitute.text for substitute in self.text.cut.values()]
+        has_token[context.tracking.ids_of_texts(cut_texts)] = True
+        # With the text in the entry, no other object can get the same `id`.
+        context.tokens_of_texts[id(self.text)] = self.text, has_token
+        return has_token

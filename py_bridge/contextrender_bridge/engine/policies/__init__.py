@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from contextrender_bridge.base.errors import InvalidRequest
-from contextrender_bridge.engine.parameters import Parameters
+from contextrender_bridge.engine.parameters import NO_PINS, Parameters
 from contextrender_bridge.engine.plan.call_context import context_of_next_call
 from contextrender_bridge.engine.plan.pin_newest import with_required_results
 from contextrender_bridge.engine.plan.policy_input import PolicyInput, select_all
@@ -23,6 +23,9 @@ from contextrender_bridge.engine.policies.baselines import prune, semantic_retri
 from contextrender_bridge.engine.policies.by_density import contextrender_excerpts, reuse_density
 from contextrender_bridge.engine.policies.contextrender_cache_aware import contextrender_cache_aware
 
+SMALLEST_SUBSTITUTE: Final = 100
+"""The tokens that an oversized result's substitute may always have (docs/method.md)."""
+
 
 def contextrender(view: PolicyInput) -> Selection:
     """Select results by the method's rules (docs/method.md, Selection and Oversized results).
@@ -31,10 +34,10 @@ def contextrender(view: PolicyInput) -> Selection:
     exceeds the budget (oversized) is selected as a substitute. The returned selection has only the
     size limits of substitutes, because their texts are written later.
     """
-    # Reading `view.relevance` embeds texts, so read it only if relevance or redundancy counts.
+    # Computing the relevance embeds texts, so do it only if relevance or redundancy counts.
     parameters = view.parameters
     uses_vectors = parameters.weight_relevance or parameters.redundancy_penalty
-    relevance = view.relevance if uses_vectors else np.zeros(len(view.costs))
+    relevance = view.relevance_of() if uses_vectors else np.zeros(len(view.costs))
     usefulness = view.usefulness(relevance)
     # Python refuses to append to an `array` while NumPy shares its memory, so copy it.
     call_tokens = np.array(view.history.results.call_tokens, dtype=np.int64)
@@ -42,14 +45,15 @@ def contextrender(view: PolicyInput) -> Selection:
 
     # Select complete results. Oversized results of the last turn compete with them, at the cost of
     # a substitute. Older oversized results only get the tokens that remain (docs/method.md).
-    limit, is_oversized = view.substitute_limit, view.oversized
+    share, is_oversized = parameters.oversized_share, view.costs > view.budget
+    limit = max(SMALLEST_SUBSTITUTE, int(view.budget * share)) if share else 0
     may_be_substituted = view.eligible & is_oversized & (limit > 0)
     may_be_complete = view.eligible & ~is_oversized
     is_candidate = may_be_complete | (may_be_substituted & (view.ages == 1))
     costs = np.where(is_oversized, call_tokens + limit, view.costs)
     costs = np.where(is_candidate, costs, budget + 1)  # so that others never fit
-    # `view.vectors()` has the vectors that exist by now, and embeds no further texts.
-    cosines_to = partial(cosines_among, view.vectors())
+    # The history has the vectors that exist by now. No further texts are embedded.
+    cosines_to = partial(cosines_among, view.history.vectors.matrix(len(costs)))
     greedy = select_greedily(usefulness, costs, budget, cosines_to, parameters.redundancy_penalty)
     complete = [result for result in greedy.selected if not is_oversized[result]]
     substituted = [result for result in greedy.selected if is_oversized[result]]
@@ -100,17 +104,13 @@ class Policy:
     `choose` returns the selection. If `tracks_tokens` is true, the policy ranks results by tracked
     tokens. It then reads every text of a history, and selects pinned results itself. If
     `is_cache_aware` is true, the policy continues the previous prompt, and adjusts the budget of
-    each call within an upper limit.
+    each call within an upper limit. All other policies read the reuse of results, so reuse must be
+    traced before.
     """
 
     choose: Callable[[PolicyInput], Selection]
     tracks_tokens: bool = False
     is_cache_aware: bool = False
-
-    @property
-    def reads_reuse(self) -> bool:
-        """True if the policy reads the reuse of results, so that reuse must be traced before."""
-        return not self.is_cache_aware
 
 
 DEFAULT_POLICY = "contextrender"
@@ -155,7 +155,7 @@ def selection_for(view: PolicyInput, policy: Policy, agent_defaults: bool = Fals
         return select_all(view)
     selection = policy.choose(view)
     # A policy that tracks tokens selects pinned results itself.
-    must_show_pins = bool(view.pins) and not policy.tracks_tokens
+    must_show_pins = view.pins != NO_PINS and not policy.tracks_tokens
     if not (agent_defaults or must_show_pins):
         return selection
     context = context_of_next_call(view)

@@ -1,17 +1,14 @@
 """The misses of a rendering, with the reason why each result was not complete."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from contextrender_bridge.engine.call.explain import ResultDecision, ResultDecisions
-from contextrender_bridge.engine.call.missing_results import (
-    MissingResult,
-    missing_results,
-    prompt_texts,
-)
-from contextrender_bridge.engine.call.render_call import RenderedCall
+from contextrender_bridge.engine.call.missing_results import MissingResult, missing_results
+from contextrender_bridge.engine.call.render_call import RenderedCall, assemble_all
 from contextrender_bridge.engine.replay.branch_replay import BranchReplay
+from contextrender_bridge.engine.text.tokens import message_texts
 
 OTHERWISE_TODAY: Final = "so it was when the call was made; today it would be shown"
 
@@ -55,10 +52,10 @@ def missing_in(
     if answer is None:
         return ()
 
-    def read_prompt() -> Iterator[str]:
-        """Yield the texts of the rendered prompt."""
+    def read_prompt() -> list[str]:
+        """Return the texts of the rendered prompt."""
         originals = (messages[item.message] or {} for item in rendered.items)
-        return prompt_texts(rendered.items, originals)
+        return message_texts(assemble_all(originals, rendered.items))
 
     complete = frozenset(rendered.selection.complete)
     return missing_results(

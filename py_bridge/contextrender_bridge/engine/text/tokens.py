@@ -1,8 +1,8 @@
-"""Token counts of chat messages, offline and additive per message (docs/method.md)."""
+"""Texts and token counts of chat messages. Counts are offline and additive (docs/method.md)."""
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, pairwise
 from typing import Any, Final
@@ -174,6 +174,21 @@ def call_parts(tool_call: Mapping[str, Any]) -> tuple[str, str]:
     if arguments is None:
         return name, ""
     return name, arguments if isinstance(arguments, str) else json_text(arguments)
+
+
+def call_text(name: str, arguments: str) -> str:
+    """Return a tool call as one text: its name, then its arguments."""
+    return f"{name} {arguments}"
+
+
+def message_texts(messages: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the texts of messages, and each call of an assistant message as one text."""
+    texts: list[str] = []
+    for message in messages:
+        texts.append(content_text(message.get("content")))
+        if message.get("role") == "assistant":
+            texts += [call_text(*call_parts(call)) for call in message.get("tool_calls") or ()]
+    return texts
 
 
 def arguments_of(message: Mapping[str, Any], call: int) -> str:

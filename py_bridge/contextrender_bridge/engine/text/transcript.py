@@ -17,6 +17,7 @@ from contextrender_bridge.base.wire import Json as Json
 from contextrender_bridge.engine.text.tokens import (
     TokenCounter,
     call_parts,
+    call_text,
     content_text,
     json_text,
 )
@@ -133,11 +134,6 @@ def restore_call(text: str, shell: str) -> Json:
 def operation_text(event: TranscriptEvent) -> str:
     """Return the text of an operation: an assistant's text, or a call's name and arguments."""
     return call_text(event.name, event.text) if event.kind == "call" else event.text
-
-
-def call_text(name: str, arguments: str) -> str:
-    """Return a tool call as one text: its name, then its arguments."""
-    return f"{name} {arguments}"
 
 
 def digest_after(prefix: str, message: Mapping[str, Any]) -> str:

@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from contextrender_bridge.engine.history.history import NO_CALL
-from contextrender_bridge.engine.plan.policy_input import PolicyInput
-from contextrender_bridge.engine.plan.retained_text import (
+from contextrender_bridge.engine.plan.policy_input import (
     NO_SUBSTITUTE,
-    retain_text,
+    PolicyInput,
     to_substitute,
 )
 from contextrender_bridge.engine.plan.selection import Selection, Substitute, TextSelection
@@ -223,7 +222,7 @@ def text_after(view: PolicyInput, covered: int) -> TextSelection:
 
 def text_within_share(view: PolicyInput) -> TextSelection:
     """Return the text that `retain_text` selects within `TEXT_SHARE` of the budget."""
-    return retain_text(view.history, int(TEXT_SHARE * view.budget), view.text_of, view.counter)
+    return view.retain_text(int(TEXT_SHARE * view.budget))
 
 
 def text_of_all(view: PolicyInput, covered: int) -> TextSelection | None:
