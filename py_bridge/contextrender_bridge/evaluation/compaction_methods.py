@@ -22,16 +22,17 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.engine.call.compaction_choice import (
     MessageText,
     TextChoice,
+    budgeted_text_tokens,
     choose_budget,
     choose_texts,
     choose_within,
-)
-from contextrender_bridge.engine.call.compaction_parts import (
-    budgeted_text_tokens,
-    read_results,
     read_texts,
 )
-from contextrender_bridge.engine.call.compaction_text import CompactedResult, write_compaction
+from contextrender_bridge.engine.call.compaction_text import (
+    CompactedResult,
+    read_results,
+    write_compaction,
+)
 from contextrender_bridge.engine.call.render_call import render_call
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.models.embeddings import NoEmbedder

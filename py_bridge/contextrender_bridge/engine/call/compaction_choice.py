@@ -5,8 +5,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from contextrender_bridge.base.compaction_size import MIN_TOKENS
+from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.plan.call_text import CAP, MAX_TEXT_BUDGET, TARGET
-from contextrender_bridge.engine.text.tokens import TokenCounter
+from contextrender_bridge.engine.plan.selection import unbudgeted_messages
+from contextrender_bridge.engine.text.tokens import TokenCounter, content_text
+from contextrender_bridge.engine.text.transcript import Json
 
 WINDOW_SHARE: Final = 0.5
 """The largest share of a model's window that the text may have."""
@@ -40,6 +43,22 @@ class TextChoice:
 
     texts: Mapping[int, MessageText] = field(default_factory=dict)
     tokens: int = 0
+
+
+def read_texts(history: History, messages: Sequence[Json]) -> list[MessageText]:
+    """Return the texts of the user's and the assistant's messages, in order, without blank ones."""
+    return [
+        MessageText(position, history.roles[position], text)
+        for position in history.text_messages
+        if history.roles[position] in ("user", "assistant")
+        and (text := content_text(messages[position].get("content"))).strip()
+    ]
+
+
+def budgeted_text_tokens(history: History) -> int:
+    """Return the tokens of all messages' texts that count towards a renderer's budget."""
+    unbudgeted = unbudgeted_messages(history, len(history))
+    return sum(history.text_tokens) - sum(history.text_tokens[p] for p in unbudgeted)
 
 
 def limit_tokens(tokens: int, window: int) -> int:

@@ -11,7 +11,10 @@ from typing import Final
 
 from contextrender_bridge.base.compaction_mark import LAST_LINE, CompactedBranch
 from contextrender_bridge.engine.call.compaction_choice import LIST_SHARE, TextChoice
-from contextrender_bridge.engine.text.tokens import TokenCounter
+from contextrender_bridge.engine.history.history import History
+from contextrender_bridge.engine.plan.selection import Selection
+from contextrender_bridge.engine.text.tokens import TokenCounter, arguments_of, content_text
+from contextrender_bridge.engine.text.transcript import Json
 
 ARGUMENT_CHARACTERS: Final = 80
 OPENING: Final = (
@@ -46,6 +49,41 @@ class CompactionText:
     tokens: int
     complete: tuple[int, ...]
     excerpts: tuple[int, ...]
+
+
+def read_results(
+    history: History, messages: Sequence[Json], selection: Selection
+) -> list[CompactedResult]:
+    """Return every result with its call, and the text that a selection shows of the result.
+
+    The text is empty if the selection omits the result. `messages` are the original messages.
+    """
+    complete = set(selection.complete)
+    results: list[CompactedResult] = []
+    for result, position in enumerate(history.results.message):
+        message, call = history.call_of(result)  # `call` is -1 if the result has no call
+        # The text that is shown: the complete result, an excerpt or nothing.
+        excerpt = selection.excerpts.get(result)
+        if result in complete:
+            text = content_text(messages[position].get("content"))
+        else:
+            text = excerpt.text if excerpt else ""
+        # The call's arguments, cut if the selection cuts them.
+        if cut_arguments := selection.arguments.get(result):
+            arguments = cut_arguments.text
+        else:
+            arguments = arguments_of(messages[message], call) if call >= 0 else ""
+        results.append(
+            CompactedResult(
+                position,
+                tool=history.names.get(history.results.event[result]) or "a tool",
+                arguments=arguments,
+                tokens=history.results.tokens[result],
+                text=text,
+                is_complete=result in complete,
+            )
+        )
+    return results
 
 
 def write_compaction(

@@ -159,11 +159,11 @@ def _take_text_out(fields: Mapping[str, Any], key: str) -> tuple[str, str]:
     if isinstance(value, str):
         shell[key] = _PLACEHOLDER
         text = value
+    elif not value:
+        text = ""
     # A value that is no text stays in the shell. Its text is only for searches and counts.
-    elif key == "content":
-        text = content_text(value)
     else:
-        text = json_text(value) if value else ""
+        text = content_text(value) if key == "content" else json_text(value)
     return text, json.dumps(shell)
 
 
