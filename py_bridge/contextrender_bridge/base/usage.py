@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
 
@@ -72,9 +72,9 @@ class Usage:
         return {"model": self.model} | {name: getattr(self, name) for name in TOKEN_FIELDS}
 
 
-def is_count(value: object) -> bool:
-    """Return whether this is a whole number from 0 and below `COUNT_LIMIT`."""
-    return type(value) is int and 0 <= value < COUNT_LIMIT
+def are_counts(values: Iterable[object]) -> bool:
+    """Return whether these are whole numbers from 0 and below `COUNT_LIMIT`."""
+    return all(type(value) is int and 0 <= value < COUNT_LIMIT for value in values)
 
 
 NOTHING_USED: Final = Usage(calls=0)
@@ -169,7 +169,7 @@ class ProviderReply:
         reply = cls(**values)
         if not (isinstance(reply.error, str) and ERROR_CODE.fullmatch(reply.error)):
             raise InvalidRequest("error must be the code of a provider's error, not its text")
-        if not all(map(is_count, (reply.first_byte_ms, reply.reply_ms, reply.status))):
+        if not are_counts((reply.first_byte_ms, reply.reply_ms, reply.status)):
             raise InvalidRequest("milliseconds and status must be whole numbers from 0")
         return reply
 

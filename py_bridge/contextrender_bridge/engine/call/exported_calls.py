@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Any, Final
 
 from contextrender_bridge.base.errors import InvalidRequest
-from contextrender_bridge.base.usage import COUNT_LIMIT, TOKEN_FIELDS, is_count
+from contextrender_bridge.base.usage import COUNT_LIMIT, TOKEN_FIELDS, are_counts
 from contextrender_bridge.engine.call.call_record import CallRecord
 from contextrender_bridge.engine.call.settings import RENDERED, SETTINGS, CallMetadata
 from contextrender_bridge.engine.plan.selection_edges import (
@@ -275,4 +275,4 @@ def _check(condition: bool) -> None:
 
 def _are_counts(values: Any) -> bool:
     """Return whether this is a list of whole numbers from 0 and below `COUNT_LIMIT`."""
-    return isinstance(values, list) and all(map(is_count, values))
+    return isinstance(values, list) and are_counts(values)

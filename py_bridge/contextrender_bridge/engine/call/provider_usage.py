@@ -12,7 +12,7 @@ from contextrender_bridge.base.usage import (
     REPLY_FIELDS,
     TOKEN_FIELDS,
     ProviderReply,
-    is_count,
+    are_counts,
 )
 from contextrender_bridge.engine.call.call_record import CallRecord
 from contextrender_bridge.engine.call.settings import RENDERED, check_delivery, short_name
@@ -67,7 +67,7 @@ class ProviderUsage:
         # All counts must be whole numbers; a missing count is 0.
         tokens = tuple(fields.get(name, 0) for name in TOKEN_FIELDS)
         added = fields.get("added_tokens", 0)
-        if not all(map(is_count, (*tokens, added, *(declared or {}).values()))):
+        if not are_counts((*tokens, added, *(declared or {}).values())):
             raise InvalidRequest("usage: token counts must be whole numbers from 0")
         reply = ProviderReply.of({name: fields[name] for name in REPLY_FIELDS if name in fields})
 

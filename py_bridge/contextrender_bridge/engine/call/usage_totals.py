@@ -225,13 +225,14 @@ def usage_sums(
     uncached, cache_read, cache_write, cache_write_1h, output = record.usage
     usage = Usage(record.model, uncached, cache_read, cache_write, cache_write_1h, output)
     # The full prompt would not have our recall tool, whose tokens are in `added_tokens`.
-    omitted_tokens = record.full - record.prompt - record.added_tokens
+    full, prompt = record.full, record.prompt
+    omitted_tokens = full - prompt - record.added_tokens
     full_usage, usage_state = estimate_full_usage(
         previous.usage_state, usage, omitted_tokens, record.at - previous.at
     )
     # The differences between the provider's counts and our own.
-    full_capped = min(record.full, window or record.full)
-    prompt_correction = usage.prompt - record.prompt
+    full_capped = min(full, window or full)
+    prompt_correction = usage.prompt - prompt
     full_correction = full_usage.prompt - full_capped
     # The provider also counts the tools' schemas, and we do not. They are at the beginning of each
     # prompt, so they are cached. So our counts of cached tokens need the same corrections as those
