@@ -1,4 +1,7 @@
-"""Texts and token counts of chat messages. Counts are offline and additive (docs/method.md)."""
+"""Texts and token counts of chat messages. Counts are offline and additive (docs/method.md).
+
+Long because the texts of messages and calls are exactly what is counted.
+"""
 
 import json
 import re
