@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from contextrender_bridge.base.contents import Decoder, decode_body
 from contextrender_bridge.base.prices import Prices
+from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.usage_reading import count_of, read_usage
 
 from tests.support.codings import COMPRESS, ENCODED_TEXTS, TEXT
@@ -107,6 +108,20 @@ def test_cached_tokens_are_read(told: Any, counts: Any) -> None:
     usage = read_usage(JSON, json.dumps({"model": "m", "usage": told}).encode())
     assert usage is not None
     assert (usage.uncached, usage.cache_read, usage.cache_write, usage.cache_write_1h) == counts
+
+
+@pytest.mark.parametrize(
+    ("kind", "reply", "usage"),
+    [
+        (JSON, b'{"model": "m", "usage": {"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 6}, "completion_tokens": 4}}', Usage("m", 3, 6, output=4)),
+        (SSE, sse({"type": "message_start", "message": {"model": "m", "usage": {"input_tokens": 3, "cache_read_input_tokens": 50, "cache_creation_input_tokens": 7, "cache_creation": {"ephemeral_1h_input_tokens": 5}, "output_tokens": 1}}}, {"type": "message_delta", "usage": {"output_tokens": 9}}), Usage("m", 3, 50, 2, 5, 9)),
+        (SSE, sse({"type": "response.completed", "response": {"model": "m", "usage": {"input_tokens": 10, "input_tokens_details": {"cached_tokens": 4}, "output_tokens": 2}}}), Usage("m", 6, 4, output=2)),
+        (SSE, sse({"model": "m", "usage": None}) + b"data: [DONE]\n\n", None),
+        (JSON, b'{"usage": broken', None),
+    ],
+)  # fmt: skip
+def test_model_and_all_counts_are_read(kind: str, reply: bytes, usage: Usage | None) -> None:
+    assert read_usage(kind, reply) == usage
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,8 @@
 """The closing line: the provider's usage and the cost of the full history."""
 
-import json
-from typing import Any
-
 import pytest
 from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.base.usage import Usage
-from contextrender_bridge.base.usage_reading import read_usage
 from contextrender_bridge.client.replies import ToolCost
 from contextrender_bridge.wrap.closing_report import (
     DeclaredTools,
@@ -17,40 +13,6 @@ from contextrender_bridge.wrap.closing_report import (
 from contextrender_bridge.wrap.run_totals import TotalsCollector
 
 CLAUDE, GPT = "claude-sonnet-4-5", "gpt-5.1"
-
-
-def sse(*events: object) -> bytes:
-    return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
-
-
-BEGUN: dict[str, Any] = {
-    "input_tokens": 3,
-    "cache_read_input_tokens": 50,
-    "cache_creation_input_tokens": 7,
-}
-BEGUN |= {"cache_creation": {"ephemeral_1h_input_tokens": 5}, "output_tokens": 1}
-CHAT: dict[str, Any] = {"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 64}}
-DONE = {"input_tokens": 10, "input_tokens_details": {"cached_tokens": 4}, "output_tokens": 2}
-MESSAGES = sse(
-    {"type": "message_start", "message": {"model": CLAUDE, "usage": BEGUN}},
-    {"type": "message_delta", "usage": {"output_tokens": 9}},
-)
-COMPLETED = {"type": "response.completed", "response": {"model": GPT, "usage": DONE}}
-COMPLETION = {"model": GPT, "usage": CHAT | {"completion_tokens": 4}}
-
-
-@pytest.mark.parametrize(
-    ("kind", "body", "usage"),
-    [
-        ("text/event-stream", MESSAGES, Usage(CLAUDE, 3, 50, 2, 5, 9)),
-        ("application/json", json.dumps(COMPLETION).encode(), Usage(GPT, 36, 64, output=4)),
-        ("text/event-stream", sse(COMPLETED), Usage(GPT, 6, 4, output=2)),
-        ("text/event-stream", sse({"model": GPT, "usage": None}) + b"data: [DONE]\n\n", None),
-        ("application/json", b'{"usage": broken', None),
-    ],
-)
-def test_usage_is_read_from_each_api(kind: str, body: bytes, usage: Usage | None) -> None:
-    assert read_usage(kind, body) == usage
 
 
 def collect_totals(*calls: tuple[int, int, Usage | None], pause: float = 10.0) -> TotalsCollector:
