@@ -8,7 +8,6 @@ from contextrender_bridge.audit.replay import is_sent_shortened
 from contextrender_bridge.audit.run_reader import RecordedRun
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.evaluation import compactions
 from contextrender_bridge.evaluation.compactions import measure_sample
 from contextrender_bridge.evaluation.runs import Run, compactions_of
 
@@ -128,8 +127,7 @@ def test_compaction_that_a_fork_copied_is_estimated_once(home: Path) -> None:
     assert "Compactions by the agents: 1. For 1 of them Claude Code did not record" in output
 
 
-def test_random_sample_of_compactions_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compactions, "MAX_MEASURED", 3)
+def test_random_sample_of_compactions_is_measured() -> None:
     runs = []
     for number in range(6):
         name = f"TOKEN_{number}"
@@ -141,10 +139,10 @@ def test_random_sample_of_compactions_is_measured(monkeypatch: pytest.MonkeyPatc
             Run(f"{number}#2", "", "", after, continues=f"{number}#1"),
         ]
     found = compactions_of(runs)
-    score = measure_sample(found, 1)
+    score = measure_sample(found, 1, limit=3)
     assert (score.count, score.measured, score.steps["all"]) == (6, 3, 3)
     assert 0 < (score.share("summary") or 0) < 1  # not only the first or the last three
-    assert measure_sample(found, 1).steps == score.steps
+    assert measure_sample(found, 1, limit=3).steps == score.steps
 
 
 def long_run(prompt: int) -> RecordedRun:

@@ -25,6 +25,7 @@ from contextrender_bridge.audit.report import AuditReport, as_json, as_page, as_
 from contextrender_bridge.audit.run_costs import cache_rewrites_of, costs_by_model
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.settings import process_environment
+from contextrender_bridge.evaluation.compactions import MAX_MEASURED
 from contextrender_bridge.evaluation.export import write
 from contextrender_bridge.evaluation.tables import console
 from contextrender_bridge.evaluation.workers import show_waiting
@@ -51,6 +52,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit",
         "replay the newest runs, up to about N model calls (%(default)s)",
         DEFAULT_CALLS,
+    )
+    add_count(
+        parser,
+        "--compactions",
+        "measure a random sample of N of the agents' compactions (%(default)s)",
+        MAX_MEASURED,
     )
     add_count(parser, "--workers", "number of processes (one per processor)")
     parser.add_argument(
@@ -82,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
         lines = [json.dumps(run.to_json()) for run in map(run_of, runs) if run]
         write("".join(f"{line}\n" for line in lines), args.runs)
         return 0
-    replay_report = replay(runs, max(args.limit, 1), args.workers)
+    replay_report = replay(runs, max(args.limit, 1), args.workers, args.compactions)
     audit = AuditReport(audit_input, costs_by_model(runs), cache_rewrites_of(runs), replay_report)
     if args.html:
         write(as_page(audit), args.html)

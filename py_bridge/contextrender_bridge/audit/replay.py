@@ -17,7 +17,7 @@ from contextrender_bridge.engine.text.transcript import check_messages
 from contextrender_bridge.evaluation.advice import BUDGETS, POLICIES, first_calls, recommend
 from contextrender_bridge.evaluation.cases import cases_of
 from contextrender_bridge.evaluation.compaction_score import CompactionScore
-from contextrender_bridge.evaluation.compactions import measure_sample
+from contextrender_bridge.evaluation.compactions import MAX_MEASURED, measure_sample
 from contextrender_bridge.evaluation.runs import Run, compactions_of
 from contextrender_bridge.evaluation.verdict import Verdict
 from contextrender_bridge.evaluation.workers import replay_runs
@@ -56,9 +56,14 @@ class ReplayReport:
 
 
 def replay(
-    recorded_runs: Sequence[RecordedRun], max_calls: int, workers: int | None
+    recorded_runs: Sequence[RecordedRun],
+    max_calls: int,
+    workers: int | None,
+    max_compactions: int = MAX_MEASURED,
 ) -> ReplayReport:
     """Replay the newest runs, up to `max_calls` calls, with a progress bar, and return the report.
+
+    At most `max_compactions` of the agents' compactions are measured, in a random sample.
 
     Only runs with several calls and a tool result are replayed, and only runs whose prompts had the
     full history. The run that would exceed the limit is cut after its first calls. Each provider
@@ -74,6 +79,7 @@ def replay(
     cases = cases_of(POLICIES, BUDGETS)
     compacted_runs = _compacted_runs(recorded_runs)
     compactions = compactions_of(compacted_runs)
+    score = measure_sample(compactions, workers, max_compactions) if compacted_runs else None
     with_estimate = {run.id for run in recorded_runs if run.has_estimate}
     return ReplayReport(
         [recommend(group, cases, replay_function) for group in _by_provider(runs)],
@@ -81,7 +87,7 @@ def replay(
         calls=calls,
         left_out=_call_count(replayable_runs) - calls,
         shortened=len(recorded_runs) - len(full_runs),
-        compactions=measure_sample(compactions, workers) if compacted_runs else None,
+        compactions=score,
         hidden_summaries=sum(run.hides_summary for run in recorded_runs),
         estimated=sum(compaction.run in with_estimate for compaction in compactions),
     )

@@ -30,7 +30,7 @@ from contextrender_bridge.evaluation.workers import run_tasks
 STEPS: Final = 60
 """The number of turns after a compaction that are measured."""
 MAX_MEASURED: Final = 24
-"""The largest number of compactions that are measured. Of more, a random sample is measured."""
+"""The largest number of compactions that are measured, unless the caller names another."""
 BUDGETS: Final = (24_000, 48_000, 96_000, AUTO)
 
 
@@ -49,17 +49,17 @@ def measure(compactions: Sequence[RunCompaction], cases: Sequence[Case]) -> Comp
 
 
 def measure_sample(
-    compactions: Sequence[RunCompaction], workers: int | None = None
+    compactions: Sequence[RunCompaction], workers: int | None = None, limit: int = MAX_MEASURED
 ) -> CompactionScore:
     """Measure these compactions under the agents' default, with a progress bar.
 
-    If there are more than `MAX_MEASURED`, a random sample is measured. It is the same sample at
-    every call.
+    If there are more than `limit`, a random sample of this number is measured. It is the same
+    sample at every call.
     """
     cases = [Case("contextrender_cache_aware", budget, agent_defaults=True) for budget in BUDGETS]
     sample = compactions
-    if len(compactions) > MAX_MEASURED:
-        sample = Random(MAX_MEASURED).sample(compactions, MAX_MEASURED)  # a fixed seed
+    if len(compactions) > limit:
+        sample = Random(limit).sample(compactions, limit)  # a fixed seed
     score = measure([], cases)  # an empty score
     score.count, score.measured = len(compactions), len(sample)
     sizes = [len(compaction.before) for compaction in sample]
