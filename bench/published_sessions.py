@@ -60,12 +60,14 @@ def main() -> int:
     for repository in options.repositories:
         files = sorted(saved_files(repository))
         largest = {session: blob for size, session, blob in files if size >= 0}
-        missing = sum(size < 0 for size, _, _ in files)
+        missing_count = sum(size < 0 for size, _, _ in files)
         folder = options.out / "-".join(repository.resolve().parts[-2:])
         folder.mkdir(parents=True, exist_ok=True)
         for session, blob in largest.items():
             (folder / f"{session}.jsonl").write_bytes(git(repository, "cat-file", "blob", blob))
-        print(f"{folder}: {len(largest)} sessions; {missing} of {len(files)} files are missing")
+        print(
+            f"{folder}: {len(largest)} sessions; {missing_count} of {len(files)} files are missing"
+        )
     return 0
 
 
