@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from contextrender_bridge.audit.replay import is_sent_shortened
 from contextrender_bridge.audit.run_reader import RecordedRun
+from contextrender_bridge.audit.transcripts import read_transcripts
+from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.evaluation.compactions import measure_sample
@@ -175,6 +177,22 @@ def test_audit_of_shortened_runs_has_advice(home: Path, has_other_run: bool) -> 
     else:
         assert "The prompts of all runs found were already shortened" in output
         assert "No run has tool results" not in output
+
+
+@pytest.mark.parametrize("has_other_run", [False, True])
+def test_shortened_runs_are_left_out_of_a_replay(
+    tmp_path: Path, has_other_run: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long_result = result("a") | {"content": "plain words " * 4_000}
+    wrapped = [heard("1", "Go."), said("2", "m1", use("a"), 1), heard("3", [long_result])]
+    write_files(tmp_path, {"wrapped.jsonl": [*wrapped, said("4", "m2", use("b"), 1)]})
+    if has_other_run:
+        write_files(tmp_path, {"other.jsonl": [heard("5", "Hello."), said("6", "m3", use("c"), 1)]})
+        assert len(read_transcripts([tmp_path])) == 1
+        assert "1 run in" in capsys.readouterr().err
+    else:
+        with pytest.raises(CommandError, match="no runs to replay"):
+            read_transcripts([tmp_path])
 
 
 def test_short_runs_of_two_providers_get_separate_verdicts(tmp_path: Path) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.files import agent_reader, read_files
-from contextrender_bridge.audit.replay import run_of
+from contextrender_bridge.audit.replay import is_sent_shortened, run_of
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.evaluation.runs import SUFFIXES, Run, read_runs
 from contextrender_bridge.evaluation.workers import show_waiting
+from contextrender_bridge.printing import count_of
 
 RUN_FIELDS = frozenset({"id", "messages"})
 
@@ -54,12 +56,21 @@ def _has_runs(path: Path) -> bool:
 def _read_sessions(path: Path) -> list[Run]:
     """Return the runs in agents' sessions, request logs and other files that `audit` reads.
 
-    Raise CommandError if there are none.
+    Leave out runs whose prompts were already shortened, and print how many there are. Raise
+    CommandError if there are no other runs.
     """
     audit_input = AuditInput()
     read_files(path, audit_input)
     audit_input.merge_copies()
-    runs = [run for recorded_run in audit_input.runs if (run := run_of(recorded_run))]
+    full_runs = [run for run in audit_input.runs if not is_sent_shortened(run)]
+    notes = []
+    if shortened := len(audit_input.runs) - len(full_runs):
+        left_out = f"{count_of(shortened, 'run')} in {path} left out"
+        notes.append(f"{left_out}: `wrap` or the agent had already shortened the prompts.")
+    runs = [run for recorded_run in full_runs if (run := run_of(recorded_run))]
     if not runs:
-        raise CommandError(" ".join([f"there are no runs in {path}.", *audit_input.sentences]))
+        sentences = [f"there are no runs to replay in {path}.", *notes, *audit_input.sentences]
+        raise CommandError(" ".join(sentences))
+    for note in notes:
+        print(f"contextrender: {note}", file=sys.stderr)
     return runs
