@@ -57,9 +57,16 @@ def _thread() -> str | None:
 
 def _chat_messages(request: ModelRequest) -> list[Json]:
     """Return the history as chat messages, the system message first if there is one."""
-    system = request.system_message
-    first = [] if system is None else [{"role": "system", "content": system.content}]
+    system = _system_content(request)
+    first = [] if system is None else [{"role": "system", "content": system}]
     return first + [_as_chat(message) for message in request.messages]
+
+
+def _system_content(request: ModelRequest) -> Any:
+    """Return the content of the system message, or None if the request has none."""
+    # LangChain 1.0 has no `system_message`, only its text.
+    message = getattr(request, "system_message", None)
+    return request.system_prompt if message is None else message.content
 
 
 def _as_chat(message: AnyMessage) -> Json:
@@ -87,7 +94,7 @@ def _render_request(request: ModelRequest, rendered: RenderedHistory | None) -> 
     """Return the request with the rendered messages, or the request itself if all are shown."""
     if rendered is None:
         return request
-    start = 0 if request.system_message is None else 1
+    start = 0 if _system_content(request) is None else 1
     messages = (
         _render_message(message, rendered, start + number)
         for number, message in enumerate(request.messages)

@@ -68,6 +68,14 @@ class ContextRenderCapability(AbstractCapability[Any]):
         )
         return request_context if prompt is messages else replace(request_context, messages=prompt)
 
+    async def wrap_model_request(
+        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, handler: Any
+    ) -> Any:
+        """Call the model, with the rendered messages if `prepare_model_request` is never called."""
+        if not hasattr(AbstractCapability, "prepare_model_request"):
+            request_context = await self.prepare_model_request(ctx, request_context)
+        return await handler(request_context)
+
     def _render(self, messages: list[ModelMessage], session: str | None) -> list[ModelMessage]:
         """Return the rendered messages, or `messages` itself if all are shown.
 
@@ -121,7 +129,9 @@ def _as_chat(message: ModelMessage) -> list[Json]:
 def _request_message(part: Any) -> Json:
     """Return a chat message for a part of a request."""
     if isinstance(part, ToolReturnPart):
-        content = _chat_content([part.model_response_str(wrap_if_error=False), *part.files])
+        # Versions differ in how they write the result of a failed call.
+        text = replace(part, outcome="success").model_response_str()
+        content = _chat_content([text, *part.files])
         return {"role": "tool", "content": content, "tool_call_id": part.tool_call_id}
     role = "system" if isinstance(part, SystemPromptPart) else "user"
     return {"role": role, "content": _chat_content(_items(part.content))}
@@ -227,7 +237,9 @@ def _render_response(
     if remaining.text is not None:
         # The first text part has the whole new text. Clear the id, or the provider substitutes its
         # stored copy of the part.
-        changes = {"content": remaining.text, "id": None, "citations": None}
+        changes = {"content": remaining.text, "id": None}
+        if hasattr(TextPart, "citations"):  # Older versions have none.
+            changes["citations"] = None
         texts = [replace(part, **changes) for part in texts[:1] if remaining.text]
     shown_texts = iter(texts)
 
