@@ -27,6 +27,8 @@ QUESTIONS = (
     "And of the next three? Restart those that are slow.",
 )
 CHAT, RESPONSES, MESSAGES = "openai-completions", "openai-responses", "anthropic-messages"
+NAMES = {CHAT: "hosts:0", RESPONSES: "hosts"}
+"""The session's name by API. With Messages, OpenClaw sends none."""
 
 
 class OpenClaw:
@@ -84,8 +86,8 @@ def test_two_turns_of_a_session_are_rendered(api: str, loopback: Loopback, tmp_p
         assert place == len(items) - 1 or api == RESPONSES
     session = recorded(loopback, QUESTIONS)
     assert session["turns"] == len(steps) - 1
-    if api != MESSAGES:
-        assert session["session"] == "hosts:0"
+    if api in NAMES:
+        assert session["session"] == NAMES[api]
     check_recorded(read_openclaw, tmp_path / "state")
 
 
