@@ -16,6 +16,7 @@ from contextrender_bridge.engine.call.render_call import RenderedCall, sent_in_f
 from contextrender_bridge.engine.call.result_page import LastRebuild
 from contextrender_bridge.engine.call.settings import RenderSettings
 from contextrender_bridge.engine.history.history import NO_CALL, History
+from contextrender_bridge.engine.parameters import NO_PINS
 from contextrender_bridge.engine.plan.selection import Selection
 
 TOO_LARGE: Final = "larger than all that was free for results"
@@ -242,7 +243,7 @@ def explain_results(
     # Read once what the rows of all results need.
     uses_by_result = _use_rows(history, set(numbers))
     first_edits = history.files.first_edits(numbers, results.call_message, len(history.roles))
-    pins = view.pins or None
+    has_pins = view.pins != NO_PINS
     decisions_now = ResultDecisions(rendered)
     rebuild = decisions_now.rebuild if decisions is None else None
     rows: list[ResultRow] = []
@@ -269,7 +270,7 @@ def explain_results(
                 tokens=results.tokens[result],
                 cost=int(view.costs[result]),
                 decision=decisions_now.of(result) if decisions is None else decisions[result],
-                pinned=pins is not None and pins.names(tool, results.call_id[result]),
+                pinned=has_pins and view.pins.names(tool, results.call_id[result]),
                 edited_at=history.turns[first_edits[result]] if result in first_edits else None,
                 uses=uses,
             )
