@@ -5,6 +5,7 @@ import { test } from "node:test";
 
 import { contextRenderMiddleware, contextRenderStep } from "@contextrender/client/ai";
 import { contextRender } from "@contextrender/client/langchain";
+import { ContextRenderProcessor } from "@contextrender/client/mastra";
 import { contextRenderFilter } from "@contextrender/client/openai-agents";
 import { ContextRender } from "@contextrender/client";
 
@@ -87,6 +88,21 @@ test("LangChain: a copy has the message's class, without omitted calls", async (
   assert.deepEqual(own.content, [{ type: "tool_use", id: "b" }]);
   assert.deepEqual(own.additional_kwargs, { kept: true, __gemini_function_call_thought_signatures__: { b: "SIG" } });
   assert.deepEqual(left.map((message) => message.type), ["human", "ai", "tool", "ai"]);
+});
+
+test("Mastra: a version that never passes a prompt counts as a failure", async () => {
+  const { client } = planned([], []);
+  /** @type {string[]} */
+  const failures = [];
+  client.addFailure = (reason) => void failures.push(reason);
+  const processor = new ContextRenderProcessor({ client });
+  processor.processInputStep({ stepNumber: 0 });
+  assert.deepEqual(failures, []);
+  processor.processInputStep({ stepNumber: 1 });
+  assert.deepEqual(failures, ["needs Mastra 1.33 or newer"]);
+  await processor.processLLMRequest({ prompt: [{ role: "user", content: [{ type: "text", text: "Look." }] }] });
+  processor.processInputStep({ stepNumber: 2 });
+  assert.equal(failures.length, 1);
 });
 
 test("OpenAI Agents: reasoning is omitted with its calls", async () => {
