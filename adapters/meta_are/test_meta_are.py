@@ -55,7 +55,7 @@ def test_scenario_runs_through_proxy(loopback: Loopback, proxy: str, tmp_path: P
     hosts.check(replace(script, steps=steps))
     (session,) = loopback.sessions()
     assert session["session"] == SESSION
-    assert session["turns"] == len(steps) - 1
+    hosts.check_turns(session, steps)
     status = httpx.get(f"{proxy}/contextrender/status").json()
     assert not status["fail_open"], status
 

@@ -9,6 +9,8 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from contextrender_bridge.client.replies import SessionView
+
 from adapters.testing.commands import UNCHANGED, run
 from adapters.testing.installs import ADAPTERS, python_of
 from adapters.testing.scripted import Call, Say, Script, Step, restored
@@ -93,3 +95,11 @@ def check(script: Script) -> None:
             assert newest in marks
     assert all(len(marks) < len(MARKS) / 2 + 1 for marks in marks_by_request)
     assert EARLY in restored(marks_by_request), marks_by_request
+
+
+def check_turns(session: SessionView, steps: Sequence[Step]) -> None:
+    """Check that a session has every call that the proxy forwarded.
+
+    The last call is a turn only when its usage is recorded, some seconds after the agent's end.
+    """
+    assert session["turns"] in (len(steps) - 1, len(steps))
