@@ -1,4 +1,4 @@
-"""Commands that install a missing part, or remove all, with this environment's installer."""
+"""Commands of this environment's installer: to install a missing part, to remove the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The usage of a model call, an estimate of its usage with the full history, and the reply."""
+"""A model call's usage, an estimate of its usage with the full history, and the reply to it."""
 
 from __future__ import annotations
 

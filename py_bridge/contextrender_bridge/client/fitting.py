@@ -2,7 +2,8 @@
 
 `fit` of either client asks the service for a plan and applies it to the original items. If the
 service fails or is late, the original request is sent; such failures are counted and logged.
-Long because applying a plan, its warnings and its failures belong together.
+A history that the provider stores is not rendered. Long because applying a plan, its warnings and
+its failures belong together.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class SessionLease:
         return self._memory.adopt(nodes, self.id)
 
     def row_revision(self) -> int:
-        """Return the revision of the session's row, which each request that writes increments."""
+        """Return the revision of the session's row. Each request that writes increments it."""
         return self._memory.revision(self.id)
 
     def release(self) -> None:

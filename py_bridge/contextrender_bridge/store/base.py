@@ -1,4 +1,4 @@
-"""The base class of the stores in SQLite and in PostgreSQL.
+"""The base class of the stores in SQLite and in PostgreSQL, and the queue of their writes.
 
 Statements are written once, with `?` for values; each subclass converts them for its driver. Every
 statement on nodes and edges binds the owner, so rows can be distributed over machines by owner.

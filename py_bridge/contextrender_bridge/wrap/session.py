@@ -131,7 +131,8 @@ def say(text: str) -> None:
 def check_access(url: str) -> None:
     """Raise CommandError if the service refuses the token, or cannot open its store.
 
-    Any other failure may pass, and until then calls are forwarded unchanged. So only print it.
+    Only print any other failure of a service that answers. It may end soon, and until then calls
+    are forwarded unchanged.
     """
     try:
         with ContextRender(url, timeout=CHECK_SECONDS, retries=0) as client:

@@ -18,7 +18,8 @@ MIN_COST: Final = 30
 """The result score of a smaller result is computed as if it had this number of tokens."""
 
 LONG_AGE: Final = 200
-"""The turns after which a result's age counts twice, because long sessions turn to other tasks."""
+"""A result that was last used this number of turns ago has twice this age. Long sessions turn to
+other tasks, so old results are worth less than their turns alone would say."""
 
 LOG_ODDS: Final = -2.73
 """The logarithm of a factor. `worth_of` times this factor is the odds that a result is used."""
