@@ -8,7 +8,7 @@ import pytest
 from contextrender_bridge.base import shipped
 from contextrender_bridge.base.prices import Price, Prices, price_from
 from contextrender_bridge.base.usage import Usage
-from contextrender_bridge.evaluation.billing import DEFAULTS, cost_of, price_under
+from contextrender_bridge.evaluation.billing import DEFAULT_MODELS, cost_of, price_under
 
 from bench.shipped import TABLE, installed_table, litellm_folder, price_file, tiktoken_encoding
 
@@ -47,7 +47,7 @@ def test_cost_of_a_call() -> None:
     assert cost_of(price, usage, 10_000) == pytest.approx(0.9 + 0.08)
 
 
-@pytest.mark.parametrize("model", [*DEFAULTS.values(), "gpt-4o"])
+@pytest.mark.parametrize("model", [*DEFAULT_MODELS.values(), "gpt-4o"])
 def test_model_price_equals_litellms(model: str) -> None:
     row, price = table()[model], price_of(model)
     assert price.uncached == row["input_cost_per_token"]
@@ -61,10 +61,10 @@ def test_run_uses_price_of_its_model_under_its_provider(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert price_under("openai", "gpt-4o") == price_of("gpt-4o")
-    assert price_under("anthropic", "gpt-4o") == price_of(DEFAULTS["anthropic"])
+    assert price_under("anthropic", "gpt-4o") == price_of(DEFAULT_MODELS["anthropic"])
     assert price_under("anthropic_end", "claude-opus-4-6") == price_of("claude-opus-4-6")
-    assert price_under("openai", "anthropic/claude-opus-4-6") == price_of(DEFAULTS["openai"])
-    assert price_under("openai", "nobody-s-model") == price_of(DEFAULTS["openai"])
+    assert price_under("openai", "anthropic/claude-opus-4-6") == price_of(DEFAULT_MODELS["openai"])
+    assert price_under("openai", "nobody-s-model") == price_of(DEFAULT_MODELS["openai"])
     monkeypatch.setenv("CONTEXTRENDER_PRICES", "*:input=2,cached=0.5,output=8")
     price = price_from({"input": 2, "cached": 0.5, "output": 8})
     assert price_under("openai", "gpt-4o") == price_under("anthropic", "gpt-4o") == price

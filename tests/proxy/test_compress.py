@@ -178,7 +178,7 @@ def test_large_history_is_dropped_after_a_pause(
 
     compress(setup, history(setup), session=name, budget=100_000)
     assert max(sizes()) > 1000
-    monkeypatch.setattr(model_calls, "PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(model_calls, "RELEASE_SECONDS", 0.05)
     compress(setup, history(setup), session=name, budget=100_000)
     until(lambda: all(size <= 1000 for size in sizes()), why=sizes)
     replies = setup.proxy._compression._last_replies.items()

@@ -42,14 +42,14 @@ class Subcommand:
         return f"contextrender_bridge.{self.path}"
 
 
-needs_server = partial(Subcommand, needs_server=True)
+server_command = partial(Subcommand, needs_server=True)
 
 GROUPS = {
     "Use ContextRender": {
         "wrap": Subcommand("run a coding agent with ContextRender", "wrap.command"),
         "install": Subcommand("install the plugin in an agent", "plugins.install_command"),
         "proxy": Subcommand("shorten any program's model calls", "proxy.command"),
-        "serve": needs_server("run the service", "server.process.start"),
+        "serve": server_command("run the service", "server.process.start"),
         "mcp": Subcommand("serve recall to MCP clients", "cli.mcp"),
     },
     "Inspect sessions": {
@@ -67,28 +67,28 @@ GROUPS = {
         "share": Subcommand("create a read-only link to a session", "cli.inspect.share"),
     },
     "Measure": {
-        "open": needs_server("explain why a recorded session went wrong", "audit.open_command"),
-        "audit": needs_server("report what runs cost, and could have cost", "audit.command"),
-        "recommend": needs_server("recommend a policy and a budget", "cli.measure.recommend"),
-        "replay": needs_server("measure policies on recorded runs", "cli.measure.replay"),
-        "eval": needs_server("write a full report on recorded runs", "cli.measure.report"),
-        "demo": needs_server("replay a recorded run", "evaluation.demo"),
+        "open": server_command("explain why a recorded session went wrong", "audit.open_command"),
+        "audit": server_command("report what runs cost, and could have cost", "audit.command"),
+        "recommend": server_command("recommend a policy and a budget", "cli.measure.recommend"),
+        "replay": server_command("measure policies on recorded runs", "cli.measure.replay"),
+        "eval": server_command("write a full report on recorded runs", "cli.measure.report"),
+        "demo": server_command("replay a recorded run", "evaluation.demo"),
         "price": Subcommand("show or set a model's price", "cli.price"),
     },
     "Operate": {
         "doctor": Subcommand("check the installation, and suggest fixes", "cli.doctor"),
         "config": Subcommand("show the settings and their sources", "cli.config"),
-        "user": needs_server("manage users and their tokens", "cli.user"),
+        "user": server_command("manage users and their tokens", "cli.user"),
         "export": Subcommand("write a session to a file", "cli.whole_sessions:Export"),
         "import": Subcommand("import sessions from files", "cli.whole_sessions:Import"),
         "delete": Subcommand("delete sessions permanently", "cli.whole_sessions:Delete"),
-        "gc": needs_server("delete sessions beyond the retention limits", "cli.store:Collect"),
-        "backup": needs_server("back up the store", "cli.store:Backup"),
-        "restore": needs_server("restore a backup", "cli.store:Restore"),
-        "check": needs_server("find damaged rows in the store", "cli.store:Check"),
+        "gc": server_command("delete sessions beyond the retention limits", "cli.store:Collect"),
+        "backup": server_command("back up the store", "cli.store:Backup"),
+        "restore": server_command("restore a backup", "cli.store:Restore"),
+        "check": server_command("find damaged rows in the store", "cli.store:Check"),
         "completion": Subcommand("print a completion script for a shell", "cli.completion"),
         "uninstall": Subcommand("remove ContextRender's files and plugins", "cli.uninstall"),
-        "jac": needs_server("run your own walker, or draw a session", "cli.jac"),
+        "jac": server_command("run your own walker, or draw a session", "cli.jac"),
     },
 }
 """The subcommands in the order of `--help`. In each group, the most used comes first."""

@@ -287,12 +287,12 @@ def _is_alive(last_use: float | None, time: float) -> bool:
     return last_use is not None and time - last_use <= LIFETIME
 
 
-DEFAULTS: Final = {"openai": "gpt-5.1", "anthropic": "claude-sonnet-4-5"}
+DEFAULT_MODELS: Final = {"openai": "gpt-5.1", "anthropic": "claude-sonnet-4-5"}
 """The model whose price a rule uses for runs of other providers' models."""
 
 
 def price_under(rule: str, model: str) -> Price:
-    """Return the price of a model's tokens under a rule of `billing.RULES`.
+    """Return the price of a model's tokens under a rule of `RULES`.
 
     A rule of another provider uses the price of its own default model. So does a rule of the
     model's provider if the model has no price.
@@ -303,7 +303,7 @@ def price_under(rule: str, model: str) -> Price:
     price = prices.of_model(model)
     if price is not None and rule_provider == model_provider:
         return price
-    default = prices.of_model(DEFAULTS[rule_provider])
+    default = prices.of_model(DEFAULT_MODELS[rule_provider])
     assert default is not None, "the table that is shipped has it"
     return default
 

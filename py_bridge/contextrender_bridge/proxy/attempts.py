@@ -1,8 +1,8 @@
 """The bodies to send for one model call: the first one, and another one after each refusal.
 
-The model's context window and the bytes per token come from a provider's refusal. Before one, a
-request is sent whole, because an estimate could cut a request that fits. Long because each body is
-made from the one before it.
+A body may be cut to the model's context window. The window and the bytes per token come from a
+provider's refusal. Before the first refusal, a request is sent in full, because an estimate could
+cut a request that fits. Long because each body is made from the one before it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ MAX_RETRY_SHARE = 0.95
 """The largest size of a retry, as a share of the refused request's bytes."""
 MAX_CUT_ATTEMPTS = 5
 """The maximum number of attempts to cut a request to a smaller size."""
-REMEMBERED = 256
+MAX_MODELS = 256
+"""The maximum number of models whose windows are remembered."""
 
 
 class CallAttempts:
@@ -213,11 +214,11 @@ class Windows:
     def remember(self, model: object, limit: int) -> None:
         """Remember a refusal's limit in tokens, unless the model had a smaller one before.
 
-        Forget the models that were added first if there are more than `REMEMBERED`.
+        Forget the models that were added first if there are more than `MAX_MODELS`.
         """
         if isinstance(model, str):
             self._limits[model] = min(limit, self._limits.get(model, limit))
-            while len(self._limits) > REMEMBERED:
+            while len(self._limits) > MAX_MODELS:
                 oldest_model, _ = self._limits.popitem(last=False)
                 self._bytes_per_token.pop(oldest_model, None)
 

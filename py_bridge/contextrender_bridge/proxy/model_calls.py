@@ -1,4 +1,7 @@
-"""The proxying of model calls: render the history, send it, and send the answer to the agent."""
+"""The proxying of model calls, and the release of memory after large ones.
+
+For each call, render the history, send it, and send the answer to the agent.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from contextrender_bridge.proxy.replies import ReplyStart, UsageCapture, pass_on
 from contextrender_bridge.proxy.routing import Request
 from contextrender_bridge.proxy.usage_reporting import own_header, report
 
-PAUSE_SECONDS = 30.0
+RELEASE_SECONDS = 30.0
 """The seconds without a large request after which the proxy drops large histories from memory."""
 
 
@@ -155,13 +158,13 @@ class MemoryRelease:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Start or restart the timer, which releases the memory after `PAUSE_SECONDS`.
+        """Start or restart the timer, which releases the memory after `RELEASE_SECONDS`.
 
         It is called at the end of each large request.
         """
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._release)
+        self._timer = asyncio.get_running_loop().call_later(RELEASE_SECONDS, self._release)
 
     def _release(self) -> None:
         """Drop the large histories, and give free memory back to the system."""

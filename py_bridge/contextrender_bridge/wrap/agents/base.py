@@ -52,7 +52,7 @@ class RunRequest:
         """
         return not {"--help", "-h", "--version", short_version}.isdisjoint(self.arguments)
 
-    def unchanged(self) -> Redirect:
+    def run_unchanged(self) -> Redirect:
         """Return the run as the user requested it, for commands that make no model calls."""
         return Redirect(list(self.arguments), makes_model_calls=False)
 

@@ -65,7 +65,7 @@ class Claude(Agent):
         """
         words = request.arguments
         if request.asks_help_or_version("-v") or request.command in COMMANDS_WITHOUT_CALLS.split():
-            return request.unchanged()
+            return request.run_unchanged()
         if outside_options := OUTSIDE_OPTIONS & set(words):
             raise CommandError(
                 f"`claude {min(outside_options)}` runs outside this terminal, so wrap cannot "

@@ -56,7 +56,7 @@ class Codex(Agent):
         """
         words = request.arguments
         if request.asks_help_or_version("-V") or request.command in COMMANDS_WITHOUT_CALLS.split():
-            return request.unchanged()
+            return request.run_unchanged()
         if "--oss" in words or "--remote" in words:
             raise CommandError("wrap cannot redirect Codex with --oss or --remote.")
         # Find the provider, and set the key of its address to the route.

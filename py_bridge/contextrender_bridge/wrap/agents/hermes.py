@@ -71,7 +71,7 @@ class Hermes(Agent):
         be redirected.
         """
         if request.asks_help_or_version("-V") or request.command not in ("", "chat"):
-            return request.unchanged()
+            return request.run_unchanged()
         settings = read_hermes_settings(request)
         _route_provider(settings, routes)
         result = Redirect(list(request.arguments), {MANAGED_FOLDER_VARIABLE: str(request.folder)})

@@ -45,7 +45,7 @@ class OpenClaw(Agent):
         """
         words = list(request.arguments)
         if request.command != "agent":
-            return request.unchanged()
+            return request.run_unchanged()
         if "--local" not in words and words[1:2] != ["exec"]:
             raise CommandError(
                 "`openclaw agent` calls a gateway that runs by itself, which wrap cannot redirect. "

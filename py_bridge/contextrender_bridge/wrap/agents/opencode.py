@@ -53,7 +53,7 @@ class OpenCode(Agent):
         """
         words = request.arguments
         if request.asks_help_or_version("-v") or request.command in COMMANDS_WITHOUT_CALLS.split():
-            return request.unchanged()
+            return request.run_unchanged()
         # Find the address of each provider in all configurations, and replace it by a route.
         inline_config = parse_json(request.get(INLINE_CONFIG), INLINE_CONFIG)
         configured_model, providers = _model_and_providers([*_config_files(request), inline_config])
