@@ -12,8 +12,10 @@ from contextrender_bridge.evaluation.compaction_methods import (
     OWN_SIZE,
     SIZES,
     MethodScore,
+    RepeatedCompaction,
     method_table,
     repeat_compactions,
+    repeated_sentence,
     score_runs,
     share_of,
 )
@@ -112,6 +114,11 @@ def check_repeated(messages: list[dict[str, object]], window: int, size: int, le
 
 def test_repeated_compactions_free_equally_much() -> None:
     check_repeated(agent_run(300), window=20_000, size=4_000, least=3)
+
+
+def test_sentence_on_one_repeated_compaction() -> None:
+    sentence = repeated_sentence([[RepeatedCompaction(9, tokens_before=100, tokens_after=40)]])
+    assert ": 1 compaction, each freed 60% to 60% of the context." in sentence
 
 
 @pytest.mark.slow

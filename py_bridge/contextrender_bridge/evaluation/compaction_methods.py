@@ -338,6 +338,6 @@ def repeated_sentence(sessions: Sequence[Sequence[RepeatedCompaction]]) -> str:
     gap_note = f"; at least {min(turn_gaps)} turns between two" if turn_gaps else ""
     return (
         f"Repeated compaction to {DEFAULT_TOKENS:,} tokens in a window of {WINDOW:,}: "
-        f"{len(compactions)} compactions, each freed {percent(shares_freed[0])} to "
+        f"{count_of(len(compactions), 'compaction')}, each freed {percent(shares_freed[0])} to "
         f"{percent(shares_freed[-1])} of the context{gap_note}."
     )
