@@ -33,7 +33,8 @@ def saved_files(repository: Path) -> Iterator[tuple[int, str, str]]:
         if path.name == "full.jsonl" and metadata:
             session = json.loads(git(repository, "cat-file", "blob", metadata)).get("session_id")
             if session:
-                yield sizes[path], str(session), blob
+                # The id becomes a file's name, so it must not lead to another folder.
+                yield sizes[path], str(session).replace("/", "_"), blob
 
 
 def _branch(repository: Path) -> str:
