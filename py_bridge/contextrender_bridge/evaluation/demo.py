@@ -49,13 +49,12 @@ PRINTED_FIGURES: Final = (
     *("result_recall", "value_recall", "turns_with_all_values"),
 )
 LEGEND: Final = (
-    f"{LIVE_POLICY} is for live agents: it repeats its previous prompt and appends\n"
-    "to it. contextrender is the paper's policy and the API's default: it selects again at\n"
-    "every call, and changed text is not read from the provider's cache. prune has the\n"
-    "newest results.\n\n"
-    "Bills are for prompts, with the provider's prompt cache, in % of the full history's.\n"
-    "Result recall is the share of the used results that were complete, value recall the\n"
-    "share of the used values that were visible. Steps with all had every value they used."
+    f"{LIVE_POLICY} is for live agents: it repeats its previous prompt and appends to it. "
+    "contextrender is the paper's policy and the API's default: it selects again at every call, "
+    "and changed text is not read from the provider's cache. prune has the newest results.\n\n"
+    "Bills are for prompts, with the provider's prompt cache, in % of the full history's. Result "
+    "recall is the share of the used results that were complete, value recall the share of the "
+    "used values that were visible. Steps with all had every value they used."
 )
 
 
