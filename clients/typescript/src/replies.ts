@@ -371,7 +371,7 @@ export interface SessionTotals {
 }
 
 /**
- * A session. `about` is the agent's folder, if the history names one, and the user's first words; it is empty except in lists.
+ * A session. `about` is the user's first words and, if the history names it, the agent's folder; it is empty except in lists.
  * `damage` says which part the store has lost, as far as that is known. `client` is the program that made the newest counted calls.
  * `tools` maps each tool to its number of calls.
  */
