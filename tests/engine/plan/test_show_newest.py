@@ -71,15 +71,20 @@ def test_smallest_results_are_complete_up_to_8000_tokens() -> None:
     ]
 
 
-def test_larger_result_shows_first_2000_tokens() -> None:
+def test_larger_result_shows_first_2000_tokens_and_its_excerpt() -> None:
     text = rows(20_000)
     (first, prompt), (_, later) = calls_after(text)
     mark, _, excerpt_text = prompt[-1]["content"].partition("\n")
-    body = excerpt_text.removesuffix("[…]").rstrip()
+    beginning, _, _ = excerpt_text.partition("[…]")
     assert "lines" in mark
-    assert text.startswith(body)
-    assert 1_700 < COUNTER.text(body) <= 2_000
-    assert later[len(prompt) - 1]["content"] != prompt[-1]["content"]
+    assert text.startswith(beginning.rstrip())
+    assert 1_700 < COUNTER.text(beginning) <= 2_000
+    # The next call shows the excerpt alone.
+    next_text = later[len(prompt) - 1]["content"]
+    assert next_text != prompt[-1]["content"]
+    later_parts = [part.strip() for part in next_text.partition("\n")[2].split("[…]")]
+    assert [part for part in later_parts if part]
+    assert all(part in excerpt_text for part in later_parts)
     assert first.selection.next_excerpts
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from contextrender_bridge.engine.history.file_versions import repeated_ranges, replaced_ranges
 from contextrender_bridge.engine.plan.call_context import CallContext
-from contextrender_bridge.engine.plan.excerpt_text import parts_of, restored_mark
+from contextrender_bridge.engine.plan.excerpt_text import parts_of, restored_mark, segments_in
 from contextrender_bridge.engine.plan.excerpts import ExcerptBuilder
 from contextrender_bridge.engine.plan.fill_selection import MIN_EXCERPT, max_new_excerpt
 from contextrender_bridge.engine.plan.scores import scores_of
@@ -224,20 +224,7 @@ def segments_not_to_restore(context: CallContext, result: int) -> tuple[frozense
     newer_texts = [text_of(results.message[later]) for later in newer]
     ranges = replaced_ranges(text, edits, is_file=is_file) + repeated_ranges(text, newer_texts)
     edited_at = context.view.history.turns[edits[0].position] if edits and is_file else 0
-    return _segments_in(context, result, ranges), edited_at
-
-
-def _segments_in(
-    context: CallContext, result: int, ranges: Sequence[tuple[int, int]]
-) -> frozenset[int]:
-    """Return the segments of a result that overlap one of the ranges of characters."""
-    segments = context.tracking.segments_of(result)
-    ends = context.tracking.segment_end.values[segments.start : segments.stop]
-    segments_in_ranges: set[int] = set()
-    for start, end in ranges:
-        first, last = np.searchsorted(ends, [start, end - 1], side="right").tolist()
-        segments_in_ranges.update(segments[first : last + 1])
-    return frozenset(segments_in_ranges)
+    return segments_in(context, result, ranges), edited_at
 
 
 def _restorable_results(builder: SelectionBuilder) -> list[int]:

@@ -7,9 +7,11 @@ whole format of an excerpt.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Final
+
+import numpy as np
 
 from contextrender_bridge.engine.plan.call_context import CallContext
 from contextrender_bridge.engine.plan.policy_input import PolicyInput
@@ -36,7 +38,7 @@ Span = tuple[int, int]
 GAP: Final = " […] "
 
 
-def excerpt_of(context: CallContext, result: int, segments: Sequence[int]) -> Substitute:
+def excerpt_of(context: CallContext, result: int, segments: Collection[int]) -> Substitute:
     """Return the excerpt that shows these segments of a result, sorted by their place in the text.
 
     Excerpts are cached in the context, because a partial rebuild tries several selections, and many
@@ -104,6 +106,19 @@ def _spans(context: CallContext, result: int, segments: Sequence[int]) -> list[t
             start, _ = spans.pop()
         spans.append((start, end))
     return spans
+
+
+def segments_in(
+    context: CallContext, result: int, ranges: Sequence[tuple[int, int]]
+) -> frozenset[int]:
+    """Return the segments of a result that overlap one of the ranges of characters."""
+    segments = context.tracking.segments_of(result)
+    ends = context.tracking.segment_end.values[segments.start : segments.stop]
+    segments_in_ranges: set[int] = set()
+    for start, end in ranges:
+        first, last = np.searchsorted(ends, [start, end - 1], side="right").tolist()
+        segments_in_ranges.update(segments[first : last + 1])
+    return frozenset(segments_in_ranges)
 
 
 def _omitted_lines(context: CallContext, result: int, segments: Sequence[int]) -> str:

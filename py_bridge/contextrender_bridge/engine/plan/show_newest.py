@@ -9,23 +9,23 @@ from typing import Final
 import numpy as np
 
 from contextrender_bridge.engine.plan.call_context import CallContext
-from contextrender_bridge.engine.plan.excerpt_text import excerpt_of
+from contextrender_bridge.engine.plan.excerpt_text import excerpt_of, segments_in
 from contextrender_bridge.engine.plan.selection import Selection, Substitute
 
 NEWEST_TOKENS: Final = 8_000
 """The most tokens of the newest turn's results that are shown beyond the budget."""
 
 BEGINNING_TOKENS: Final = 2_000
-"""If a result does not fit `NEWEST_TOKENS`, its beginning with at most these tokens is shown."""
+"""If a result does not fit `NEWEST_TOKENS`, its excerpt begins with at most these tokens of it."""
 
 
 def show_newest(context: CallContext, selection: Selection) -> Selection:
     """Return the selection with more of the newest turn's results, for this call only.
 
     Replace excerpts by complete results, the smallest first, while all complete results of the turn
-    fit `NEWEST_TOKENS`. Replace each other excerpt by the result's beginning, if that is longer and
-    fits. The prompt stays within the largest automatic budget. The next call will show the excerpts
-    again, so `next_excerpts` has them.
+    fit `NEWEST_TOKENS`. Add the result's beginning to each other excerpt, if it fits. The prompt
+    stays within the largest automatic budget. The next call will show the excerpts again, so
+    `next_excerpts` has them.
     """
     excerpts = selection.excerpts
     in_part = [result for result in context.newest if result in excerpts]
@@ -47,22 +47,26 @@ def show_newest(context: CallContext, selection: Selection) -> Selection:
         complete.append(result)
         limit -= size
 
-    # Show longer beginnings of the others.
-    beginnings: dict[int, Substitute] = {}
+    # Show the beginnings of the others, too. An excerpt that is longer than the beginning stays as
+    # it is, because the provider's cache can be read up to it again.
+    with_beginning: dict[int, Substitute] = {}
     for result in in_part[len(complete) :]:
+        excerpt = excerpts[result]
         beginning = _beginning(context, result)
-        extra_tokens = beginning.tokens - excerpts[result].tokens
-        if 0 < extra_tokens <= limit:
-            beginnings[result] = beginning
+        if excerpt_of(context, result, beginning).tokens <= excerpt.tokens:
+            continue
+        longer = excerpt_of(context, result, _segments_of(context, result, excerpt) | beginning)
+        if (extra_tokens := longer.tokens - excerpt.tokens) <= limit:
+            with_beginning[result] = longer
             limit -= extra_tokens
 
     # The next call shows the excerpts again.
-    changed = {*complete, *beginnings}
+    changed = {*complete, *with_beginning}
     unchanged = {result: excerpts[result] for result in excerpts if result not in changed}
     return replace(
         selection,
         complete=tuple(sorted((*selection.complete, *complete))),
-        excerpts=unchanged | beginnings,
+        excerpts=unchanged | with_beginning,
         next_excerpts={result: excerpts[result] for result in changed},
     )
 
@@ -73,14 +77,17 @@ def _tokens_below_largest_budget(context: CallContext, selection: Selection) -> 
     return context.view.budget - prompt
 
 
-def _beginning(context: CallContext, result: int) -> Substitute:
-    """Return an excerpt of a result's first segments, which have at most `BEGINNING_TOKENS`.
-
-    If the first segment alone is larger, return an excerpt of this segment.
-    """
+def _beginning(context: CallContext, result: int) -> frozenset[int]:
+    """Return a result's first segments, which have at most `BEGINNING_TOKENS`, but at least one."""
     segments = context.tracking.segments_of(result)
     summed_tokens = np.cumsum(
         context.tracking.segment_tokens.values[segments.start : segments.stop]
     )
     fitting_count = int(np.searchsorted(summed_tokens, BEGINNING_TOKENS, side="right"))
-    return excerpt_of(context, result, segments[: max(1, fitting_count)])
+    return frozenset(segments[: max(1, fitting_count)])
+
+
+def _segments_of(context: CallContext, result: int, excerpt: Substitute) -> frozenset[int]:
+    """Return the segments of a result that its excerpt shows."""
+    spans = zip(excerpt.ranges[::2], excerpt.ranges[1::2], strict=True)
+    return segments_in(context, result, [(start, start + length) for start, length in spans])
