@@ -1,7 +1,7 @@
-"""What an adapter's README installs in an empty folder or environment is enough for its example,
-at the newest versions and at the oldest ones that `adapters/README.md` names.
+"""Test that each adapter's example runs with what its README installs in an empty environment.
 
-Each adapter's own test has pinned versions.
+The newest versions are tested, and the oldest ones that `adapters/README.md` names. Each adapter's
+own test has pinned versions.
 """
 
 import inspect
@@ -170,9 +170,7 @@ def test_program_runs_with_documented_packages(
 
 
 def use_installed(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
-    """Make `installs` find runtimes in a subfolder, and no bridge but the installed one. Return the
-    subfolder.
-    """
+    """Make `installs` find runtimes in a subfolder, which is returned, and the installed bridge."""
     monkeypatch.setattr(installs, "CACHE", folder / "runtimes")
     monkeypatch.setattr(installs, "BRIDGE", {})
     monkeypatch.setattr(installs, "_once", lambda *_: None)
@@ -187,8 +185,7 @@ def call(check: Check, arguments: dict[str, object], request: pytest.FixtureRequ
 
 
 def _node(age: str) -> dict[str, str]:
-    """Return the search path. The newest packages run on the pinned Node, the oldest on the
-    system's."""
+    """Return the search path: the newest packages need the pinned Node, the oldest the system's."""
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed")
     if age == "oldest":

@@ -159,7 +159,7 @@ class CallRecord:
 
         Raise KeyError, TypeError, ValueError or InvalidRequest if they are not valid.
         """
-        settings, reply = RenderSettings.of(data), data.get("reply", {})
+        settings = RenderSettings.of(data)
         # Fields with their default value may be missing or empty.
         tokens_before, tokens_after, unbudgeted_tokens, text_tokens, shared_tokens = data["tokens"]
         return cls(
@@ -178,7 +178,7 @@ class CallRecord:
             usage=tuple(data.get("usage") or ()) or None,
             budget=data.get("own_budget") or settings.budget,
             follows_miss=data.get("faulted", False),
-            reply=NO_REPLY if reply == {} else ProviderReply.of(reply),
+            reply=ProviderReply.of(data.get("reply", {})),
         ).with_sent_tokens()  # imported data may have a wrong count for a full history
 
 

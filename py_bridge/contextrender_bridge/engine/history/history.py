@@ -98,8 +98,7 @@ class History:
         self.first_events = array("l")  # the number of its first event
         self.times = array("d")  # when it arrived, in seconds since 1970
 
-        # Of the whole transcript: its digest, counts, and positions of messages (-1 for none).
-        self.digest = ""
+        # Counts, and positions of messages (-1 if there is none):
         self.events = 0
         self.assistants = 0  # the number of assistant messages
         self.turn = 1  # the number of the next model call
@@ -134,6 +133,11 @@ class History:
     def __len__(self) -> int:
         """Return the number of messages."""
         return len(self.roles)
+
+    @property
+    def digest(self) -> str:
+        """The digest of the whole transcript; empty for an empty one."""
+        return self.digests[-1] if self.digests else ""
 
     @property
     def nbytes(self) -> int:
@@ -263,7 +267,6 @@ class History:
         turn = self.turn if head.role in ("user", "system") else self.assistants
         self.roles.append(head.role)
         self.messages.append(message)
-        self.digest = digest
         self.digests.append(digest)
         self.first_events.append(self.events)
         self.times.append(time)

@@ -62,8 +62,7 @@ def earlier_history(full_history: History, messages: int) -> History:
     assert isinstance(full_history.reuse, RememberingReuse)
     earlier.reuse = full_history.reuse.up_to(event_count, result_count)
     earlier.vectors = full_history.vectors.first(result_count)
-    # The digest, counts and positions: compute them again for the first messages.
-    earlier.digest = earlier.digests[-1] if messages else ""
+    # Counts and positions: compute them again for the first messages.
     earlier.events = event_count
     earlier.assistants = earlier.roles.count("assistant")
     earlier.turn = earlier.assistants + 1
