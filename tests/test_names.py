@@ -88,9 +88,7 @@ def python_findings(path: str) -> Iterator[str]:
             arguments = node.args
             every = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
             names = [node.name, *(argument.arg for argument in every)]
-            is_property = any(
-                "property" in ast.dump(decorator) for decorator in node.decorator_list
-            )
+            is_property = any("property" in ast.dump(d) for d in node.decorator_list)
             refused = NOT_A_NOUN if is_property else NOT_A_VERB
             if fault := fault_of(ast.get_docstring(node) or "", refused):
                 yield f"{path}:{node.lineno}: {node.name}: {fault}"

@@ -57,9 +57,7 @@ def check_read(file: Path, model: str) -> None:
     # For a streamed reply the log has only the usage.
     last = [] if model.startswith("claude") else ["assistant"]
     assert roles == ["user", *TURN, *TURN, "assistant", "user", *TURN, *last]
-    result_texts = [
-        plain_text(message["content"]) for message in recorded.messages if message["role"] == "tool"
-    ]
+    result_texts = [plain_text(m["content"]) for m in recorded.messages if m["role"] == "tool"]
     assert result_texts == LOOKED
     assert [usage.model for usage in recorded.usage] == [model] * len(STEPS)
     assert {(usage.uncached, usage.output) for usage in recorded.usage} == {(9, 4)}

@@ -98,9 +98,7 @@ def test_guardrail_retrieves_omitted_results(loopback: Loopback) -> None:
     process = run(command, variables, typed=json.dumps(messages))
     report = json.loads(process.stdout.splitlines()[-1])
     structured_messages = report["made"]["structured_messages"]
-    assert [message["role"] for message in structured_messages] == [
-        message["role"] for message in messages
-    ]
+    assert [m["role"] for m in structured_messages] == [message["role"] for message in messages]
     short = [
         m for m in structured_messages if m["role"] == "tool" and "is left out here" in m["content"]
     ]

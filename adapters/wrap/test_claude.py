@@ -74,9 +74,7 @@ def test_settings_file_of_user_is_kept(claude: WrappedAgent) -> None:
     Script(claude.loopback.model, [Say("Done.")])
     process = claude.run("claude", "--settings", str(settings_file), "-p", "Look.")
     assert process.stdout.strip() == "Done."
-    model_request = next(
-        request for request in claude.loopback.model.asked if request.method == "POST"
-    )
+    model_request = next(r for r in claude.loopback.model.asked if r.method == "POST")
     assert (model_request.header("x-api-key"), model_request.header("x-mine")) == ("sk-file", "yes")
     claude.check_left_nothing()
 

@@ -161,9 +161,7 @@ def check_pairs(script: Script) -> None:
     for body in script.requests:
         messages = body["messages"]
         called = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
-        assert called == [
-            message["tool_call_id"] for message in messages if message["role"] == "tool"
-        ]
+        assert called == [m["tool_call_id"] for m in messages if m["role"] == "tool"]
 
 
 def said(events: list[Json]) -> list[str]:

@@ -96,9 +96,7 @@ def test_newest_result_is_complete_once_when_cache_is_cleared(alice: User) -> No
         if before[-1]["role"] == "tool" and len(after) > len(before)
     ]
     assert sum(once) > 5
-    assert [prompt[-1]["content"] for prompt in expected[1:]].count(
-        run[ends[-1] - 1]["content"]
-    ) == 1
+    assert [p[-1]["content"] for p in expected[1:]].count(run[ends[-1] - 1]["content"]) == 1
     for number, size in enumerate(ends):
         if number % 3 == 0:
             WORKING_SET.clear()

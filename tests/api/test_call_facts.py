@@ -72,9 +72,7 @@ def test_edges_record_shown_and_dropped_results(alice: User, policy: str) -> Non
                     kind_by_position[target.fields["position"]] = kind
                     changes += 1
         assert [
-            place
-            for place in sorted(kind_by_position)
-            if kind_by_position[place] == "ShowsComplete"
+            p for p in sorted(kind_by_position) if kind_by_position[p] == "ShowsComplete"
         ] == view["complete"]
         assert {
             place for place in kind_by_position if kind_by_position[place] == "ShowsExcerpt"

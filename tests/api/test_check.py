@@ -180,11 +180,7 @@ def is_exactly(findings: list[StoreFinding], name: str, key: UUID | Edge) -> boo
     """Return whether the findings are this missing row, and edges that lack it as an end."""
     if isinstance(key, UUID):
         other_findings = [finding for finding in findings if finding.kind != "dangling"]
-        assert all(
-            finding.edge and key in finding.edge
-            for finding in findings
-            if finding.kind == "dangling"
-        )
+        assert all(f.edge and key in f.edge for f in findings if f.kind == "dangling")
         branch, number, _ = place_of_id(key)
         sentences = {
             "Session": "the node of session",

@@ -60,11 +60,7 @@ def test_next_compaction_selects_from_all_results(api: Api) -> None:
 def test_small_history_is_complete(api: Api) -> None:
     reply = api("compact", session="s", messages=agent_run(3))
     assert (reply["complete"], reply["excerpts"]) == (3, 0)
-    assert all(
-        str(message["content"]) in reply["text"]
-        for message in agent_run(3)
-        if message["role"] != "system"
-    )
+    assert all(str(m["content"]) in reply["text"] for m in agent_run(3) if m["role"] != "system")
     assert all(
         json.loads(call["function"]["arguments"])["order_id"] in reply["text"]
         for message in agent_run(3)

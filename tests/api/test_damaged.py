@@ -253,9 +253,7 @@ def test_agent_continues_over_damaged_session(
     assert (answer["offset"], answer["branch"]) == (len(OTHER) + 1, 0)
     assert sum("set aside" in record.getMessage() for record in caplog.records) == 1
     (name,) = corrupted_names(alice.api)
-    assert "set aside" in {
-        finding.kind for finding in store_findings(alice) if finding.session == name
-    }
+    assert "set aside" in {f.kind for f in store_findings(alice) if f.session == name}
     assert not [finding for finding in store_findings(alice) if finding.session == "s"]
     check_export(alice, name, row)
     alice.api("delete_session", session=name)
@@ -559,10 +557,7 @@ def test_check_finds_and_repairs_missing_edges(alice: User, name: str) -> None:
         damage(alice, row, "deleted")
     findings = store_findings(alice)
     assert len(findings) == len(lost_rows)
-    assert all(
-        finding.kind == "missing" and finding.session == "s" and name in finding.message
-        for finding in findings
-    )
+    assert all(f.kind == "missing" and f.session == "s" and name in f.message for f in findings)
     repair_all(alice)
     assert not store_findings(alice)
     assert rows_of(alice)[name] == lost_rows
@@ -583,8 +578,7 @@ def test_check_finds_missing_edges_of_a_prompt(alice: User, name: str) -> None:
     findings = store_findings(alice)
     assert findings
     assert all(
-        finding.kind == "missing" and "edges of what the model call" in finding.message
-        for finding in findings
+        f.kind == "missing" and "edges of what the model call" in f.message for f in findings
     )
     WORKING_SET.clear()
     check_session_continues(alice.api)
@@ -603,9 +597,7 @@ def test_check_finds_missing_model_calls(
     for row in [*calls, *(row for name in edges for row in rows_of(alice).get(name, ()))]:
         damage(alice, row, "deleted")
     missing_calls = [
-        finding
-        for finding in store_findings(alice)
-        if finding.kind == "missing" and "model call" in finding.message
+        f for f in store_findings(alice) if f.kind == "missing" and "model call" in f.message
     ]
     assert all(finding.session == "s" for finding in missing_calls)
     assert any(sentence in finding.message for finding in missing_calls)

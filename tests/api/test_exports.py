@@ -105,8 +105,7 @@ def test_imported_session_has_equal_views_without_computing_misses(
     assert copy == data
     new_calls = [[one for one in b["calls"] if not one.get("again")] for b in data["branches"]]
     assert [*map(len, new_calls)] == [
-        sum(message["role"] == "assistant" for message in branch["messages"])
-        for branch in data["branches"]
+        sum(message["role"] == "assistant" for message in b["messages"]) for b in data["branches"]
     ]
     assert views_of(bob.api, "s", 2) == views_of(alice.api, "s", 2)
     totals = [who.api("list_sessions")["sessions"][0]["totals"] for who in (alice, bob)]

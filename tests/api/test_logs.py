@@ -33,11 +33,7 @@ def test_failures_print_no_contents(service: Service) -> None:
             session = {"session": CANARY}
             reply = api("render", **session, messages=RUN, budget=2000)
             assert len(reply["warnings"]) == 2
-            for walker in [
-                session_walker
-                for session_walker in session_walkers(service)
-                if session_walker != "delete_session"
-            ]:
+            for walker in [s for s in session_walkers(service) if s != "delete_session"]:
                 assert api.post(walker, **example(walker, CANARY)).status_code in (200, 404)
             api("recall", **session, query=CANARY)
             export = api("export_session", **session)

@@ -71,9 +71,8 @@ def test_list_is_newest_first_in_pages(api: Api) -> None:
 def without_times(export: Json) -> Json:
     """Return the export without call times and shared prefix tokens."""
     branches = [
-        branch
-        | {"calls": [call | {"at": 0, "tokens": call["tokens"][:4]} for call in branch["calls"]]}
-        for branch in export["branches"]
+        b | {"calls": [call | {"at": 0, "tokens": call["tokens"][:4]} for call in b["calls"]]}
+        for b in export["branches"]
     ]
     return export | {"branches": branches}
 
@@ -85,9 +84,7 @@ def test_import_renders_and_exports_as_the_original(api: Api) -> None:
         exported = api("export_session", session=name)
         import_reply = api("import_session", session=f"{name} copy", data=exported)
         assert import_reply["offset"] == api("inspect_session", session=name)["session"]["messages"]
-        assert import_reply["recorded"] == sum(
-            len(branch["messages"]) for branch in exported["branches"]
-        )
+        assert import_reply["recorded"] == sum(len(b["messages"]) for b in exported["branches"])
         for _ in ("remembered", "read again"):
             copied = api("export_session", session=f"{name} copy")
             fields = {"session": f"{name} copy"}

@@ -40,8 +40,7 @@ def test_tools_of_sessions_are_added_up(api: Api) -> None:
         steps = [step(f"call {place}", "look", "{}", text) for place, text in enumerate(texts)]
         api("sync", session=session, messages=[user("Go."), *chain.from_iterable(steps)])
     first, second, newest, both = (
-        api("tools", **fields)
-        for fields in ({"session": "first"}, {"session": "second"}, {"limit": 1}, {})
+        api("tools", **f) for f in ({"session": "first"}, {"session": "second"}, {"limit": 1}, {})
     )
     assert newest == second and (first["sessions"], both["sessions"]) == (1, 2)
     assert both["tools"][0]["results"] == 3

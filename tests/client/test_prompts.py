@@ -44,10 +44,7 @@ def test_shown_prompt_equals_sent_prompt(client: ContextRender, session: str, di
     rendered_calls = [
         client.fit(session, body, dialect=dialect, budget=2_500, fail_open=False) for body in bodies
     ]
-    assert (
-        len(rendered_calls) == TURNS + 1
-        and sum(rendered_call.changed for rendered_call in rendered_calls) > 40
-    )
+    assert len(rendered_calls) == TURNS + 1 and sum(r.changed for r in rendered_calls) > 40
     for turn, rendered in enumerate(rendered_calls, 1):
         view = client.call("get_call", {"session": session, "turn": turn, **ASKED})
         if dialect == "chat":

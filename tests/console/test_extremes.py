@@ -97,9 +97,7 @@ def test_binary_result_opens_quickly(extreme: str, console: Console) -> None:
 
     def processor_time() -> float:
         metrics = session.send("Performance.getMetrics")["metrics"]
-        return float(
-            next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration")
-        )
+        return float(next(m["value"] for m in metrics if m["name"] == "TaskDuration"))
 
     def opening(position: int) -> float:
         console.open(extreme, "timeline").page.locator(".timeline").wait_for()

@@ -69,9 +69,7 @@ def test_list_fits_a_phone(visit: Callable[..., Console]) -> None:
 
 
 def test_list_is_sorted_by_server(console: Console, service: Service) -> None:
-    by_size = [
-        session["session"] for session in service("list_sessions", sort="tokens")["sessions"]
-    ]
+    by_size = [s["session"] for s in service("list_sessions", sort="tokens")["sessions"]]
     assert by_size[0] == LARGE
     console.page.get_by_role("button", name="Size").click()
     expect(rows(console).first).to_contain_text(by_size[0])

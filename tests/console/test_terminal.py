@@ -231,10 +231,7 @@ def test_savings_are_equal_in_every_view(service: Service, console: Console) -> 
         service.render(model, make_run(40, seed), model=model, budget=3000)
     rows = {row["model"]: row for row in service("total_savings")["rows"]}
     printed = {row["model"]: row for row in run_json(service, "savings")["rows"]}
-    listed = {
-        session["session"]: session
-        for session in run_json(service, "sessions", "--limit", "200")["sessions"]
-    }
+    listed = {s["session"]: s for s in run_json(service, "sessions", "--limit", "200")["sessions"]}
     for model in MODELS:
         row, counted = rows[model], listed[model]["totals"]
         totals = complete(service, "savings", session=model)["totals"]

@@ -72,9 +72,7 @@ def test_bootstrap_is_deterministic() -> None:
     recall_value = first.estimates(0)["result_recall"].value
     recall = [run.cases[0].recall for run in scores()]
     visible_count = sum(sum(run_score.visible_by_age.values()) for run_score in recall)
-    assert recall_value == pytest.approx(
-        visible_count / sum(run_score.events for run_score in recall)
-    )
+    assert recall_value == pytest.approx(visible_count / sum(r.events for r in recall))
 
 
 def test_runs_of_one_task_are_sampled_together() -> None:
@@ -91,10 +89,7 @@ def test_differences_are_paired() -> None:
         ("prune@120", "full@120"),
         ("prune@240", "full@240"),
     ]
-    by_figure = {
-        difference.figure.name: difference
-        for difference in differences(bootstrap, CASES, pairs[:1])
-    }
+    by_figure = {d.figure.name: d for d in differences(bootstrap, CASES, pairs[:1])}
     assert set(by_figure) == set(BY_NAME)
     recall_difference, saved = by_figure["result_recall"], by_figure["tokens_per_call"]
     policy_recall, full = (bootstrap.estimates(i)["result_recall"].value for i in (0, 4))

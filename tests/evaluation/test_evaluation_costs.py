@@ -27,9 +27,7 @@ def score_of(sent: Usage, full: Usage, own: Usage = NOTHING_USED) -> RunScore:
 
 def sums_over(*runs: RunScore) -> Sums:
     columns = [columns_of(run, run.cases[0]) for run in runs]
-    return with_derived(
-        {name: np.array(sum(run_columns[name] for run_columns in columns)) for name in columns[0]}
-    )
+    return with_derived({name: np.array(sum(r[name] for r in columns)) for name in columns[0]})
 
 
 def value(name: str, sums: Sums) -> float:

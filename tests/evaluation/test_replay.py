@@ -30,9 +30,7 @@ from tests.support.transcripts import assistant, step, user
 
 Write = Callable[..., Path]
 
-CASES = [
-    Case(policy, budget) for policy in ("contextrender", "prune", "full") for budget in (6000,)
-]
+CASES = [Case(p, budget) for p in ("contextrender", "prune", "full") for budget in (6000,)]
 LINE = {"id": "one", "source": "here", "model": "gpt-4o", "messages": []}
 
 

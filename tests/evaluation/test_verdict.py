@@ -115,8 +115,7 @@ def test_sentence_names_runs_that_are_too_short() -> None:
 
 def test_uncertain_saving_of_short_runs_is_not_recommended() -> None:
     rows = [
-        (Case("contextrender_cache_aware", budget), figures(0.8, 1.0, spread=0.3))
-        for budget in (6000, AUTO)
+        (Case("contextrender_cache_aware", b), figures(0.8, 1.0, spread=0.3)) for b in (6000, AUTO)
     ]
     short = verdict_on(rows, "openai", 3, [RunLength(11_000, {rows[0][0]: 0.3})])
     assert short.best is None and "Do not use it for such runs" in short.sentence

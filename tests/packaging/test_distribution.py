@@ -22,14 +22,8 @@ def metadata(tmp_path_factory: pytest.TempPathFactory) -> Message:
     subprocess.run([sys.executable, *build], check=True, capture_output=True)
     (wheel,) = place.glob("*.whl")
     with zipfile.ZipFile(wheel) as packed:
-        (name,) = (
-            name_in_wheel
-            for name_in_wheel in packed.namelist()
-            if name_in_wheel.endswith(".dist-info/METADATA")
-        )
-        assert any(
-            name_in_wheel.endswith("licenses/LICENSE") for name_in_wheel in packed.namelist()
-        )
+        (name,) = (n for n in packed.namelist() if n.endswith(".dist-info/METADATA"))
+        assert any(n.endswith("licenses/LICENSE") for n in packed.namelist())
         return message_from_bytes(packed.read(name))
 
 
@@ -47,15 +41,9 @@ def test_wheel_has_metadata(metadata: Message) -> None:
 @pytest.mark.release
 def test_only_runtime_packages_are_pinned(metadata: Message) -> None:
     required = metadata.get_all("Requires-Dist") or []
-    exact = {
-        requirement.split("=")[0] for requirement in required if "==" in requirement.split(";")[0]
-    }
+    exact = {r.split("=")[0] for r in required if "==" in r.split(";")[0]}
     assert exact == {"byllm", "jac-scale", "jaclang", "wordllama"}
-    assert [
-        requirement
-        for requirement in required
-        if "==" not in requirement and "<" not in requirement.split(";")[0]
-    ] == []
+    assert [r for r in required if "==" not in r and "<" not in r.split(";")[0]] == []
     # With a marker, installers on an older Python would skip the runtime without an error.
     assert [requirement for requirement in required if "python_version" in requirement] == []
 

@@ -151,8 +151,7 @@ trusted_hash = "sha256:2"
 
 """
 HOOKS = "".join(
-    f'[[hooks.{event}]]\n[[hooks.{event}.hooks]]\ntype = "command"\n\n'
-    for event in ("SessionStart", "Stop")
+    f'[[hooks.{e}]]\n[[hooks.{e}.hooks]]\ntype = "command"\n\n' for e in ("SessionStart", "Stop")
 )
 PROJECT = '[projects."/home/u/work"]\ntrust_level = "trusted"\n'
 

@@ -58,10 +58,7 @@ def test_results_without_calls_are_compressed(setup: Setup) -> None:
     reply = compress(setup, messages)
     assert len(reply["messages"]) == len(messages)
     assert finding(8) == reply["messages"][-1]["content"]
-    assert finding(0) in [
-        retrieve_original["original_content"]
-        for retrieve_original in retrieve_originals(setup, reply)
-    ]
+    assert finding(0) in [r["original_content"] for r in retrieve_originals(setup, reply)]
 
 
 def test_excerpts_name_their_id(setup: Setup) -> None:

@@ -55,8 +55,7 @@ def check_graph(graph: Graph, sessions: dict[str, list[list[Json]]]) -> None:
             line = _line(graph, branches[key], number)
             events, edges = _recomputed(json.dumps(messages))
             stored_events = [
-                (event.kind, *(event.fields[name] for name in ("position", "turn", "text")))
-                for event in line
+                (e.kind, *(e.fields[name] for name in ("position", "turn", "text"))) for e in line
             ]
             assert stored_events == events, (key, number)
             assert [event.fields["number"] for event in line] == list(range(len(line)))

@@ -217,9 +217,7 @@ def anthropic_events(
     for index, block in enumerate(blocks):
         empty, deltas = _opened(block)
         events.append({"type": "content_block_start", "index": index, "content_block": empty})
-        events += [
-            {"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas
-        ]
+        events += [{"type": "content_block_delta", "index": index, "delta": d} for d in deltas]
         events.append({"type": "content_block_stop", "index": index})
     delta = {"stop_reason": reason, "stop_sequence": None}
     events.append({"type": "message_delta", "delta": delta, "usage": {"output_tokens": 4}})

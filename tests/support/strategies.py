@@ -110,16 +110,12 @@ def transcripts(
         messages.append(message)
         answered_ids = list(draw(st.permutations(ids)))
         if not complete:
-            fates = {
-                call_id: draw(st.sampled_from(["now", "now", "now", "late", "never"]))
-                for call_id in ids
-            }
+            fates = {c: draw(st.sampled_from(["now", "now", "now", "late", "never"])) for c in ids}
             answered_ids = [i for i in answered_ids if fates[i] == "now"]
             answered_ids += draw(st.sampled_from([[], [], [], ["c1"], ["stray"], late]))
             late = [i for i in ids if fates[i] == "late"]
         messages += [
-            {"role": "tool", "tool_call_id": call_id, "content": draw(content)}
-            for call_id in answered_ids
+            {"role": "tool", "tool_call_id": c, "content": draw(content)} for c in answered_ids
         ]
     if draw(st.booleans()):
         messages.append({"role": "user", "content": draw(content)})

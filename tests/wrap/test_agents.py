@@ -147,9 +147,7 @@ def test_codex_keeps_its_provider(
     assert redirect.arguments[:2] == ["-c", f'{option}="http://127.0.0.1:PORT/w/0/v1"']
     assert redirect.arguments[-2:] == ["exec", "hi"]
     # Other users can see arguments, so secrets are in the environment.
-    assert not [
-        secret for secret in (user.routes.token, "SECRET") if secret in " ".join(redirect.arguments)
-    ]
+    assert not [s for s in (user.routes.token, "SECRET") if s in " ".join(redirect.arguments)]
     variable = "OPENAI_PROJECT" if option == "openai_base_url" else "CONTEXTRENDER_WRAP_LINK"
     assert redirect.environment[variable] == "SECRET"
 

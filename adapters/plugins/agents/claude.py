@@ -27,9 +27,7 @@ class RunningClaude:
     @property
     def session(self) -> str:
         """The id of the session."""
-        return next(
-            str(event["session_id"]) for event in self.lines.events if "session_id" in event
-        )
+        return next(str(e["session_id"]) for e in self.lines.events if "session_id" in e)
 
     @property
     def notices(self) -> list[str]:

@@ -114,9 +114,7 @@ def test_scores_and_selection_equal_reference(
         parameters.redundancy_penalty,
     )
     assert list(plan.shown_order) == selected
-    assert list(plan.complete) == [
-        result for result in selected if not candidates[result].oversized
-    ]
+    assert list(plan.complete) == [r for r in selected if not candidates[r].oversized]
     assert plan.limits == limits
 
 

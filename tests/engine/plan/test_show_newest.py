@@ -25,11 +25,7 @@ def calls_after(
 ) -> list[tuple[Any, list[Json]]]:
     """Return the calls right after a turn with these results, and one turn later."""
     messages = [*BEFORE]
-    calls = [
-        message
-        for n in range(len(results))
-        for message in step(f"big{n}", "read", f"[{n}]", "", "")
-    ]
+    calls = [m for n in range(len(results)) for m in step(f"big{n}", "read", f"[{n}]", "", "")]
     tool_calls = [message["tool_calls"][0] for message in calls if message["role"] == "assistant"]
     messages.append({"role": "assistant", "content": "more", "tool_calls": tool_calls})
     messages += [

@@ -103,9 +103,7 @@ def test_excerpt_names_omitted_tokens_and_recall(policy: str) -> None:
     excerpt_count = 0
     for size in turns_of(messages)[::10]:
         rendered, prompt = render(messages[:size], 1_500, policy)
-        replaced = {
-            rendered.view.history.results.message[result] for result in rendered.selection.excerpts
-        }
+        replaced = {rendered.view.history.results.message[r] for r in rendered.selection.excerpts}
         for item, message in zip(rendered.items, prompt, strict=True):
             if item.message not in replaced:
                 continue

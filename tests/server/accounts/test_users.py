@@ -47,9 +47,7 @@ def ask(service: Server, token: str, walker: str, **fields: Any) -> httpx.Respon
 def test_tokens_are_revoked_at_once(service: Server) -> None:
     first = user(service, "add", "carol", "--password-stdin", input="first password\n")
     second = user(service, "token", "carol", "--days", "2")
-    assert [ask(service, token, "list_sessions").status_code for token in (first, second)] == [
-        200
-    ] * 2
+    assert [ask(service, t, "list_sessions").status_code for t in (first, second)] == [200] * 2
     user(service, "token", "carol", "--revoke")
     assert [ask(service, token, "list_sessions").status_code for token in (first, second)] == [
         401
@@ -195,9 +193,7 @@ def test_audit_log_has_events_without_contents(service: Server) -> None:
     user(service, "remove", "erin", "--delete-sessions")
     text = (service.data / "audit.log").read_text()
     records = map(json.loads, text.splitlines())
-    of_erin = [
-        (record["event"], record.get("session")) for record in records if record["user"] == "erin"
-    ]
+    of_erin = [(r["event"], r.get("session")) for r in records if r["user"] == "erin"]
     assert of_erin == [
         ("user_added", None),
         ("token_made", None),

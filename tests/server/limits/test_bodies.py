@@ -98,9 +98,7 @@ def test_refused_body_is_freed(tmp_path: Path) -> None:
             for _ in range(3):
                 reply = ask(service.app, "POST", "/walker/sync", service.token, content=body)
                 error(reply, 413, "too_many_messages")
-            get_objects = (
-                get_object for get_object in gc.get_objects() if isinstance(get_object, dict)
-            )
+            get_objects = (g for g in gc.get_objects() if isinstance(g, dict))
             assert not [get_object for get_object in get_objects if "unlike_any" in get_object]
         finally:
             gc.enable()
