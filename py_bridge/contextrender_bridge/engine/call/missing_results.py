@@ -14,8 +14,13 @@ from contextrender_bridge.engine.history.reuse import Use
 from contextrender_bridge.engine.history.token_tracking import TextOf
 from contextrender_bridge.engine.text.values import extract_values
 
-FIELD_NAME: Final = re.compile(r"""[A-Za-z0-9_.\-]+(?=\\?["']?\s*[:=](?![:=/]))""")
-"""Matches a name before a colon or an equals sign: a key of JSON or YAML, or a named argument."""
+FIELD_NAME: Final = re.compile(
+    r"""(?<![A-Za-z0-9_.\-])[A-Za-z0-9_.\-]++(?=\\?["']?\s*[:=](?![:=/]))"""
+)
+"""Matches a name before a colon or an equals sign: a key of JSON or YAML, or a named argument.
+
+It tries each run of letters and digits once, because it begins only at the run's beginning.
+"""
 
 
 @dataclass(slots=True, frozen=True)
