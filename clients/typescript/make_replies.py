@@ -75,7 +75,7 @@ def _fields(view: Any) -> dict[str, Any]:
 
 def _class(view: Any) -> str:
     fields = "".join(f"    {name}: {_annotation(hint)}\n" for name, hint in _fields(view).items())
-    lines = textwrap.wrap(f'"""{inspect.getdoc(view)}', WIDTH - 7)
+    lines = textwrap.wrap(" ".join(f'"""{inspect.getdoc(view)}'.split()), WIDTH - 7)
     doc = "\n".join(lines) + ("\n" if len(lines) > 1 else "") + '"""'
     return f"class {view.__name__}(TypedDict):\n{textwrap.indent(doc, '    ')}\n\n{fields}"
 

@@ -726,10 +726,12 @@ export interface UsageView {
 }
 
 /**
- * One message of a prompt. `message` is its position, and `calls` are the numbers of its tool calls that the prompt has. `text`
- * replaces the message's own text, unless it is None. If the prompt cuts the arguments of a call, `arguments` has, for each of
- * `calls`, the text that replaces its arguments, or None. A client makes the prompt from its own copy of the messages and this
- * plan.
+ * One message of a prompt.
+ *
+ * `message` is its position, and `calls` are the numbers of its tool calls that the prompt has.
+ * `text` replaces the message's own text, unless it is None. If the prompt cuts the arguments of a
+ * call, `arguments` has, for each of `calls`, the text that replaces its arguments, or None. A
+ * client makes the prompt from its own copy of the messages and this plan.
  */
 export interface PlannedMessage {
   message: number;

@@ -197,14 +197,14 @@ class BranchView(TypedDict):
 
 
 class ToolCost(TypedDict):
-    """The results and the declaration of one tool, with their tokens and costs.  - `results`
-    counts the results. `tokens` are the tokens of all results, and `dollars` is the   cost of
+    """The results and the declaration of one tool, with their tokens and costs. - `results`
+    counts the results. `tokens` are the tokens of all results, and `dollars` is the cost of
     these tokens in the full history. - `reused` counts the results that a later answer used.
-    `unused_tokens` are the tokens of the   other results. `excess_tokens` are the part of
-    `unused_tokens` beyond the first `FLOOD_TOKENS`   tokens of each result, and `excess_dollars`
+    `unused_tokens` are the tokens of the other results. `excess_tokens` are the part of
+    `unused_tokens` beyond the first `FLOOD_TOKENS` tokens of each result, and `excess_dollars`
     is the cost of this part. - `declared` are the tokens of the declaration, and
     `declared_dollars` is its cost. - The largest result has `largest` tokens, and is of turn
-    `largest_turn` of the session   `largest_session`.  Costs are None without a price.
+    `largest_turn` of the session `largest_session`. Costs are None without a price.
     """
 
     name: str

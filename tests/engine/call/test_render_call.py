@@ -54,9 +54,11 @@ def test_prompt_fits_in_order_without_orphans(
         assert {**message, "tool_calls": 0, "content": 0} == same
         if item.message not in replaced:
             assert message.get("content") == original.get("content")
-        original_calls, shortened = original.get("tool_calls") or [], dict(item.arguments)
-        for place, new_call in zip(item.calls, message.get("tool_calls") or [], strict=True):
-            if place in shortened:
+        original_calls = original.get("tool_calls") or []
+        arguments = item.arguments or [None] * len(item.calls)
+        new_calls = message.get("tool_calls") or []
+        for place, cut, new_call in zip(item.calls, arguments, new_calls, strict=True):
+            if cut is not None:
                 assert new_call["id"] == original_calls[place]["id"]
                 assert call_parts(new_call)[0] == call_parts(original_calls[place])[0]
             else:

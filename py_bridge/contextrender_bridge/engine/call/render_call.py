@@ -25,7 +25,7 @@ from contextrender_bridge.engine.plan.call_context import context_of_next_call
 from contextrender_bridge.engine.plan.policy_input import PolicyInput, RelevanceOf
 from contextrender_bridge.engine.plan.ranking import Relevance
 from contextrender_bridge.engine.plan.selection import (
-    RenderedMessage,
+    PlannedMessage,
     Selection,
     Substitute,
     rendered_messages,
@@ -80,7 +80,7 @@ class RenderedCall:
         self.tokens_after = self.selection.tokens_in(history) - unbudgeted_tokens
 
     @cached_property
-    def items(self) -> list[RenderedMessage]:
+    def items(self) -> list[PlannedMessage]:
         """The prompt's messages, in order."""
         history = self.view.history
         if not self.sends_everything:
@@ -89,7 +89,7 @@ class RenderedCall:
         event_ranges = pairwise([*history.first_events, history.events])
         call_counts = (stop - first - 1 for first, stop in event_ranges)
         return [
-            RenderedMessage(message, calls=tuple(range(call_count)))
+            PlannedMessage(message, calls=list(range(call_count)))
             for message, call_count in enumerate(call_counts)
         ]
 
@@ -267,7 +267,7 @@ def _with_substitutes(
     return replace(selection, excerpts=substitutes)
 
 
-def assemble_all(messages: Iterable[Json], items: Iterable[RenderedMessage]) -> list[Json]:
+def assemble_all(messages: Iterable[Json], items: Iterable[PlannedMessage]) -> list[Json]:
     """Return the messages of a prompt as the model receives them.
 
     `messages` are the original messages, one for each of the prompt's `items`.
@@ -275,7 +275,7 @@ def assemble_all(messages: Iterable[Json], items: Iterable[RenderedMessage]) -> 
     return [assemble(message, item) for message, item in zip(messages, items, strict=True)]
 
 
-def assemble(message: Json, item: RenderedMessage) -> Json:
+def assemble(message: Json, item: PlannedMessage) -> Json:
     """Return a copy of `message` as the prompt shows it. `item` says what the prompt shows of it.
 
     The copy has only the item's calls, with the item's cut arguments. If the item has a text, this
@@ -286,12 +286,10 @@ def assemble(message: Json, item: RenderedMessage) -> Json:
     calls = (message.get("tool_calls") or ()) if message.get("role") == "assistant" else ()
     has_other_calls = len(item.calls) < len(calls) or bool(item.arguments)
     if calls and has_other_calls:
-        cut_arguments = dict(item.arguments)
+        cut_arguments = item.arguments or [None] * len(item.calls)
         shown_calls = [
-            with_arguments(calls[number], cut_arguments[number])
-            if number in cut_arguments
-            else calls[number]
-            for number in item.calls
+            calls[number] if arguments is None else with_arguments(calls[number], arguments)
+            for number, arguments in zip(item.calls, cut_arguments, strict=True)
         ]
         if shown_calls:
             assembled["tool_calls"] = shown_calls

@@ -6,11 +6,12 @@ begin with, and what changed. Long because it is one value, with its parts and w
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final, NamedTuple
+from operator import attrgetter
+from typing import Final
 
 from contextrender_bridge.engine.history.history import NO_CALL, History, ResultArrays
 from contextrender_bridge.engine.plan.ranking import Floats
@@ -104,18 +105,20 @@ class ScoreTable:
     score: Floats
 
 
-class RenderedMessage(NamedTuple):
+@dataclass(slots=True)
+class PlannedMessage:
     """One message of a prompt.
 
-    `message` is its position in the history. `calls` are the numbers of the calls that are shown.
-    `text` is the substitute for its text, or None if the text is complete. `arguments` has the
-    number and the cut arguments of each cut call. All are in order.
+    `message` is its position, and `calls` are the numbers of its tool calls that the prompt has.
+    `text` replaces the message's own text, unless it is None. If the prompt cuts the arguments of a
+    call, `arguments` has, for each of `calls`, the text that replaces its arguments, or None. A
+    client makes the prompt from its own copy of the messages and this plan.
     """
 
     message: int
-    calls: tuple[int, ...] = ()
+    calls: list[int] = field(default_factory=list)
     text: str | None = None
-    arguments: tuple[tuple[int, str], ...] = ()
+    arguments: list[str | None] | None = None
 
 
 @dataclass(slots=True, frozen=True)
@@ -408,7 +411,7 @@ def first_message_of(results: ResultArrays, result: int) -> int:
 
 def rendered_messages(
     history: History, selection: Selection, text_of: Callable[[int], str]
-) -> list[RenderedMessage]:
+) -> list[PlannedMessage]:
     """Return the messages of a selection's prompt, in order.
 
     A result's message is in the prompt if the selection shows the result. Any other message is in
@@ -426,17 +429,17 @@ def rendered_messages(
     text_count = bisect_left(history.text_messages, selection.messages)
     with_text = set(history.text_messages[:text_count]) - without_text
     rendered += [
-        RenderedMessage(
-            message, calls.get(message, ()), substitutes.get(message), arguments.get(message, ())
+        PlannedMessage(
+            message, calls.get(message, []), substitutes.get(message), arguments.get(message)
         )
         for message in with_text | calls.keys()
     ]
-    return sorted(rendered)
+    return sorted(rendered, key=attrgetter("message"))
 
 
 def _result_messages(
     history: History, selection: Selection, text_of: Callable[[int], str]
-) -> list[RenderedMessage]:
+) -> list[PlannedMessage]:
     """Return the messages of the results that a selection shows.
 
     If parts of other results are shown again after a result, they are appended to its text.
@@ -447,25 +450,29 @@ def _result_messages(
         position = positions[result]
         substitutes[position] = text_of(position) + restored.text
     shown_positions = (positions[result] for result in selection.shown_results)
-    return [RenderedMessage(p, text=substitutes.get(p)) for p in shown_positions]
+    return [PlannedMessage(p, text=substitutes.get(p)) for p in shown_positions]
 
 
 def _calls_by_message(
     history: History, selection: Selection
-) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[tuple[int, str], ...]]]:
+) -> tuple[dict[int, list[int]], dict[int, list[str | None]]]:
     """Return two mappings by message position: the calls that are shown, and their cut arguments.
 
-    The first maps to the numbers of the calls in the message. The second maps to pairs of a call's
-    number and the text of its cut arguments.
+    The first maps to the numbers of the calls in the message. The second has only messages with a
+    cut call, and maps to the text of the cut arguments for each of these numbers, None for a call
+    that is not cut.
     """
     results = selection.shown_results
-    calls: dict[int, tuple[int, ...]] = {}
-    arguments: dict[int, tuple[tuple[int, str], ...]] = {}
+    calls: dict[int, list[int]] = {}
+    cut_texts: dict[int, dict[int, str]] = {}  # by message and call
     for result, (message, call) in zip(results, history.calls_of(results), strict=True):
-        calls[message] = tuple(sorted((*calls.get(message, ()), call)))
+        insort(calls.setdefault(message, []), call)
         if result in selection.arguments:
-            cut = (call, selection.arguments[result].text)
-            arguments[message] = tuple(sorted((*arguments.get(message, ()), cut)))
+            cut_texts.setdefault(message, {})[call] = selection.arguments[result].text
+    arguments: dict[int, list[str | None]] = {
+        message: [texts.get(call) for call in calls[message]]
+        for message, texts in cut_texts.items()
+    }
     return calls, arguments
 
 

@@ -17,7 +17,7 @@ from contextrender_bridge.engine.call.render_call import RenderedCall
 from contextrender_bridge.engine.call.settings import SettingsByTurn
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.plan.ranking import RESULT_CHARACTERS, tokens_of_part
-from contextrender_bridge.engine.plan.selection import RenderedMessage, Selection
+from contextrender_bridge.engine.plan.selection import PlannedMessage, Selection
 from contextrender_bridge.engine.replay import let_requests_run
 from contextrender_bridge.engine.replay.branch_replay import BranchReplay
 from contextrender_bridge.engine.replay.misses import missing_in
@@ -74,7 +74,7 @@ class ReplayedCall:
 SELECTION_EVERY: Final = 50
 """A replay keeps the selection of each call whose turn is a multiple of this."""
 
-Prompt = list[tuple[RenderedMessage, int]]
+Prompt = list[tuple[PlannedMessage, int]]
 """The messages of a prompt, each with its tokens."""
 
 
@@ -244,7 +244,7 @@ class Replays:
         call = replayed_call(self._branch, turn, rendered, usage, full_usage)
         return call, rendered.selection, prompt
 
-    def _tokens(self, rendered: RenderedCall, item: RenderedMessage) -> int:
+    def _tokens(self, rendered: RenderedCall, item: PlannedMessage) -> int:
         """Return the tokens of one message of a prompt. Cut arguments count as complete."""
         head, *calls = self._branch.fields_of(item.message)
         if item.text is not None:
