@@ -11,6 +11,7 @@ from contextrender_bridge.engine.plan.show_newest import NEWEST_TOKENS
 from contextrender_bridge.engine.replay import let_requests_run
 from contextrender_bridge.engine.replay.recall_measures import unseen_tokens
 from contextrender_bridge.evaluation.billing import Biller, Prompts
+from contextrender_bridge.evaluation.progress import finish_steps
 from contextrender_bridge.evaluation.runs import Run
 from contextrender_bridge.evaluation.scores import LoopScore, Prompt, Turn, turns_of
 
@@ -28,6 +29,7 @@ def replay_in_closed_loop(run: Run, render: Render, prompts: Prompts) -> LoopSco
     loop = _Loop(run, render, prompts)
     for turn in turns_of(run):
         loop.step(turn)
+        finish_steps()
     return loop.score
 
 

@@ -44,6 +44,7 @@ from contextrender_bridge.engine.text.percentage import percent
 from contextrender_bridge.engine.text.tokens import content_text, counter_for
 from contextrender_bridge.evaluation.bootstrap import Estimate, draw_samples, span, sum_groups
 from contextrender_bridge.evaluation.compactions import used_values
+from contextrender_bridge.evaluation.progress import finish_steps
 from contextrender_bridge.evaluation.runs import Run, RunCompaction, compactions_of
 from contextrender_bridge.evaluation.tables import Rows, percent_or_dash
 from contextrender_bridge.evaluation.workers import run_tasks
@@ -204,6 +205,7 @@ def score_compaction(compaction: RunCompaction) -> list[MethodScore]:
             summary = summary_of(compaction) if method == WITH_SUMMARY else ""
             text = write(history, max_tokens, summary)
             scores.append(score(method, size, [{"role": "user", "content": text}]))
+            finish_steps(len(compaction.before) // (len(SIZES) * len(METHODS)))
     return scores
 
 
@@ -299,6 +301,7 @@ def repeat_compactions(
                 yield RepeatedCompaction(turn, context_tokens, text_tokens)
                 context_tokens = text_tokens
         context_tokens += history.counter.message(message)
+        finish_steps()
 
 
 def repeat_in_runs(

@@ -23,6 +23,7 @@ from contextrender_bridge.evaluation.compaction_score import (
     CompactionScore,
 )
 from contextrender_bridge.evaluation.in_process import Renderer
+from contextrender_bridge.evaluation.progress import finish_steps
 from contextrender_bridge.evaluation.runs import RunCompaction
 from contextrender_bridge.evaluation.scores import Prompt
 from contextrender_bridge.evaluation.workers import run_tasks
@@ -62,7 +63,7 @@ def measure_sample(
         sample = Random(limit).sample(compactions, limit)  # a fixed seed
     score = measure([], cases)  # an empty score
     score.count, score.measured = len(compactions), len(sample)
-    sizes = [len(compaction.before) for compaction in sample]
+    sizes = [len(compaction.before) * len(cases) for compaction in sample]
     tasks = [([compaction], cases) for compaction in sample]
     for part in run_tasks("Following compactions, messages", measure, tasks, sizes, workers):
         score.add(part)
@@ -172,6 +173,7 @@ def _prompts_after(
                 yield position, prompt, history
         if message is not None:
             history.append(message)
+        finish_steps()
 
 
 def _shown_from_before(

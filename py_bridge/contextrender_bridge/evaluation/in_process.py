@@ -17,6 +17,7 @@ from contextrender_bridge.evaluation.baselines import BASELINES, baseline_policy
 from contextrender_bridge.evaluation.billing import Prompts
 from contextrender_bridge.evaluation.cases import Case
 from contextrender_bridge.evaluation.closed_loop import replay_in_closed_loop
+from contextrender_bridge.evaluation.progress import finish_steps
 from contextrender_bridge.evaluation.runs import Run
 from contextrender_bridge.evaluation.scores import (
     Prompt,
@@ -57,11 +58,12 @@ def replay_run(
         history.extend(run.messages[new_messages], counter, run.times[new_messages])
         recording_seconds += time.perf_counter() - start
         for scorer, render in zip(scorers, renderers, strict=True):
-            let_requests_run()  # moves the progress bar (`workers`)
+            let_requests_run()
             prompt = render(run.messages[: turn.position], times=())
             scorer.add(turn, prompt)
             if on_prompt is not None:
                 on_prompt(scorer.score.case, turn, prompt)
+            finish_steps()
     score = score_of(run, [scorer.score for scorer in scorers], prompts)
     if closed_loop:
         # Repeated calls make the history of each case another one, so each has its own history.
