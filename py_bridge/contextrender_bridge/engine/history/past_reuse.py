@@ -6,6 +6,7 @@ Tracing thousands of operations again would take seconds.
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import count
 from math import fsum
 from typing import Any
 
@@ -28,6 +29,8 @@ class RememberingReuse(ReuseIndex):
     def __init__(self) -> None:
         """Start without values and uses."""
         super().__init__()
+        # Each value gets the next number when it is first looked up.
+        self._numbers: defaultdict[str, int] = defaultdict(count().__next__)
         # The values of all results in order, and the index at which the values of each result end.
         self._result_values, self._result_ends = GrowableArray(np.int32), GrowableArray()
         # The matches of all uses in order, and the index at which the matches of each use end.
@@ -43,7 +46,7 @@ class RememberingReuse(ReuseIndex):
     def observe_result(self, text: str) -> set[str]:
         """Add the next tool result, and return its values."""
         values = super().observe_result(text)
-        self._result_values.extend([self._ids[value] for value in values])
+        self._result_values.extend([self._numbers[value] for value in values])
         self._result_ends.append(len(self._result_values))
         return values
 
@@ -57,11 +60,11 @@ class RememberingReuse(ReuseIndex):
         value_end = int(self._result_ends.values[results - 1]) if results else 0
         # A result has each of its values once, so this counts the results that contain a value.
         result_counts = np.bincount(
-            self._result_values.values[:value_end], minlength=len(self._first_result)
+            self._result_values.values[:value_end], minlength=len(self._numbers)
         )
         return EarlierReuse(
             self.uses[:use_count],
-            self._ids,
+            self._numbers,
             result_counts,
             self._matched_values.values[:match_count],
             self._matched_results.values[:match_count],
@@ -71,7 +74,7 @@ class RememberingReuse(ReuseIndex):
     def _add_matches(self) -> None:
         """Append the matches of the uses that were added since this method ran the last time."""
         for use in self.uses[len(self._use_ends) :]:
-            self._matched_values.extend([self._ids[value] for value in use.values])
+            self._matched_values.extend([self._numbers[value] for value in use.values])
             self._matched_results.extend([use.result] * len(use.values))
             self._use_ends.append(len(self._matched_values))
 
@@ -82,7 +85,7 @@ class EarlierReuse(ReuseIndex):
     def __init__(
         self,
         uses: list[Use],
-        ids: dict[str, int],
+        numbers: dict[str, int],
         result_counts: Ints,
         matched_values: Ints,
         matched_results: Ints,
@@ -90,12 +93,13 @@ class EarlierReuse(ReuseIndex):
     ) -> None:
         """Set up an index of the first `results` results, with the `uses` of that time.
 
-        `ids` maps each value to its number. `result_counts` has, by this number, how many results
-        contain the value. A match is one value that an operation repeats. It is credited to one
-        result. `matched_values` and `matched_results` have the value and the result of each match.
+        `numbers` maps each value to its number. `result_counts` has, by this number, how many
+        results contain the value. A match is one value that an operation repeats. It is credited to
+        one result. `matched_values` and `matched_results` have the value and the result of each
+        match.
         """
         super().__init__()
-        self.uses, self._ids = uses, ids
+        self.uses, self._numbers = uses, numbers
         self._result_counts = result_counts
         self._matched_values, self._matched_results = matched_values, matched_results
         self._results = results
@@ -139,7 +143,7 @@ class EarlierReuse(ReuseIndex):
 
     def result_counts(self, values: Iterable[str]) -> dict[str, int]:
         """Return the number of results that contained each value. Leave out unknown values."""
-        numbers = {value: self._ids[value] for value in values if value in self._ids}
+        numbers = {value: self._numbers[value] for value in values if value in self._numbers}
         return {value: int(self._result_counts[number]) for value, number in numbers.items()}
 
     def used_values(self, result: int) -> list[str]:

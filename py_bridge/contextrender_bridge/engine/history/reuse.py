@@ -4,11 +4,10 @@ The rules are those of `docs/method.md`, Tool-Flow Analysis. Results and operati
 index in transcript order. The index does not keep their texts.
 """
 
-from array import array
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import count, repeat
 from math import fsum
 
 from contextrender_bridge.engine.text.values import extract_values
@@ -37,13 +36,12 @@ class ReuseIndex:
     def __init__(self) -> None:
         """Start without values and uses."""
         self.uses: list[Use] = []  # in transcript order
-        # Each value, by its number:
-        self._ids: dict[str, int] = {}  # the number of each value
-        self._first_result = array("l")  # the first result with the value
-        self._result_count = array("l")  # the number of results with it
-        self._match_count = array("l")  # the number of operations that repeat it
+        # Each value:
+        self._first_result: dict[str, int] = {}  # the first result with the value
+        self._later_results = Counter[str]()  # the number of later results with it
+        self._match_count = Counter[str]()  # the number of operations that repeat it
         # Each result, by its number:
-        self._credited: dict[int, set[int]] = {}  # its values whose matches are credited to it
+        self._credited: dict[int, set[str]] = {}  # its values whose matches are credited to it
         self._scores: list[float] = []
         self._stale: set[int] = set()  # the results whose score is out of date
 
@@ -54,7 +52,7 @@ class ReuseIndex:
     @property
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
-        return 230 * len(self._ids) + 160 * len(self.uses) + 64 * len(self._scores)
+        return 200 * len(self._first_result) + 160 * len(self.uses) + 64 * len(self._scores)
 
     def results_used_in(self, first: int, stop: int) -> set[int]:
         """Return the results that the operations from event `first` up to `stop` used."""
@@ -71,18 +69,15 @@ class ReuseIndex:
         result = len(self._scores)
         self._scores.append(0.0)
         values = extract_values(text)
-        new_values = values.difference(self._ids)
+        new_values = values.difference(self._first_result)
+        self._first_result.update(dict.fromkeys(new_values, result))
         # Values that an earlier result has: count one more result.
-        for value in values - new_values:
-            number = self._ids[value]
-            self._result_count[number] += 1
-            if self._match_count[number]:  # a match of a more frequent value counts less
-                self._stale.add(self._first_result[number])
-        # Each new value gets the next number.
-        self._ids.update(zip(new_values, count(len(self._first_result)), strict=False))
-        self._first_result.extend(repeat(result, len(new_values)))
-        self._result_count.extend(repeat(1, len(new_values)))
-        self._match_count.extend(repeat(0, len(new_values)))
+        repeated_values = values - new_values
+        self._later_results.update(repeated_values)
+        for value in repeated_values & self._match_count.keys():
+            self._stale.add(
+                self._first_result[value]
+            )  # a match of a more frequent value counts less
         return values
 
     def observe_operation(self, operation: int, text: str) -> list[Use]:
@@ -92,11 +87,10 @@ class ReuseIndex:
         """
         by_result: dict[int, list[str]] = {}
         for value in extract_values(text):
-            number = self._ids.get(value)
-            if number is not None:
-                result = self._first_result[number]
+            result = self._first_result.get(value)
+            if result is not None:
                 by_result.setdefault(result, []).append(value)
-                self._add_match(number, result)
+                self._add_match(value, result)
         uses = [
             Use(operation, result, tuple(sorted(values)))
             for result, values in sorted(by_result.items())
@@ -104,10 +98,10 @@ class ReuseIndex:
         self.uses.extend(uses)
         return uses
 
-    def _add_match(self, value_number: int, result: int) -> None:
+    def _add_match(self, value: str, result: int) -> None:
         """Count a match of a value, and credit it to a result."""
-        self._match_count[value_number] += 1
-        self._credited.setdefault(result, set()).add(value_number)
+        self._match_count[value] += 1
+        self._credited.setdefault(result, set()).add(value)
         self._stale.add(result)
 
     def credit(self, use: Use) -> None:
@@ -115,10 +109,10 @@ class ReuseIndex:
 
         Ignore it if no result contains one of its values, because then it is corrupted.
         """
-        if not all(isinstance(value, str) and value in self._ids for value in use.values):
+        if not all(isinstance(value, str) and value in self._first_result for value in use.values):
             return
         for value in use.values:
-            self._add_match(self._ids[value], use.result)
+            self._add_match(value, use.result)
         self.uses.append(use)
 
     def scores(self) -> list[float]:
@@ -130,8 +124,8 @@ class ReuseIndex:
         """
         for result in self._stale:
             self._scores[result] = fsum(
-                self._match_count[number] / self._result_count[number]
-                for number in self._credited[result]
+                self._match_count[value] / (1 + self._later_results[value])
+                for value in self._credited[result]
             )
         self._stale.clear()
         return self._scores
@@ -139,7 +133,7 @@ class ReuseIndex:
     def result_counts(self, values: Iterable[str]) -> dict[str, int]:
         """Return the number of results that contain each value. Leave out values in no result."""
         return {
-            value: self._result_count[self._ids[value]] for value in values if value in self._ids
+            value: 1 + self._later_results[value] for value in values if value in self._first_result
         }
 
     def used_values(self, result: int) -> list[str]:
