@@ -116,7 +116,6 @@ class AsyncContextRender:
 
     async def _post(self, step: Exchange) -> ServiceReply:
         """Send a request to the service, and return its reply."""
-        response = await self._http.post(
-            f"{self.url}{step.path}", content=step.body, headers=step.headers
-        )
+        body, headers = step.encode()
+        response = await self._http.post(f"{self.url}{step.path}", content=body, headers=headers)
         return ServiceReply.read(response.status_code, response.content)

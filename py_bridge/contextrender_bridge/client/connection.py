@@ -57,28 +57,24 @@ class Exchange:
     token: str | None = field(default=None, repr=False)
     seconds: float | None = None
 
-    @property
-    def body(self) -> bytes:
-        """The fields as JSON. Raises InvalidRequest if a value cannot be written as JSON."""
+    def encode(self) -> tuple[bytes, dict[str, str]]:
+        """Return the request's body, which is the fields as JSON, and its headers.
+
+        One header names the session, so that a load balancer can choose the process that has the
+        session in memory. A service of several processes reads the header, too. Raise
+        InvalidRequest if a value cannot be written as JSON.
+        """
         try:
-            return wire.dumps(self.fields)
+            body = wire.dumps(self.fields)
         except (TypeError, ValueError) as error:
             sentence = f"This cannot be sent as JSON: {error}."
             raise InvalidRequest(sentence, code="invalid_json", status=0) from error
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """The request headers.
-
-        One header names the session, so that a load balancer can choose the process that has the
-        session in memory. A service of several processes reads the header, too.
-        """
         headers = {"content-type": "application/json"}
         if self.token:
             headers["authorization"] = f"Bearer {self.token}"
         if session := str(self.fields.get("session") or ""):
             headers["x-contextrender-session"] = quote(session, safe="", errors="replace")
-        return headers
+        return body, headers
 
 
 Step = Exchange | float

@@ -191,7 +191,8 @@ def apply_plan(
     if not recalls and not has_recall_tool(body):
         planned = _without_recalls(planned, {item["position"] for item in substitutes})
     plan = transcript.plan(planned, reply.get("breakpoints") or ())
-    extra_results = [r for r in plan.results_of(bypass) if not plan.shows_complete(r)]
+    bypassing = plan.results_of(bypass) if bypass else ()
+    extra_results = [result for result in bypassing if not plan.shows_complete(result)]
     for result in extra_results:
         plan.show_result(result)
     # Keep the request itself if the plan changes nothing, or if it must not be changed.

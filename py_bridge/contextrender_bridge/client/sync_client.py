@@ -116,8 +116,9 @@ class ContextRender:
             return ServiceReply()
         timeout = USE_CLIENT_DEFAULT if step.seconds is None else step.seconds
         try:
+            body, headers = step.encode()
             response = self._http.post(
-                f"{self.url}{step.path}", content=step.body, headers=step.headers, timeout=timeout
+                f"{self.url}{step.path}", content=body, headers=headers, timeout=timeout
             )
         except httpx.TransportError as error:
             return connection.to_unreachable(self.url, step, error)

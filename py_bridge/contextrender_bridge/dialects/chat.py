@@ -79,7 +79,7 @@ class ItemTranscript(Transcript):
             position = len(self.messages)
             is_read = self._read(index, item)
             self.positions.append(position if is_read else None)
-            self._finish_item(index, is_always_sent=not is_read)
+            (self._item_of if is_read else self._always_sent_items).append(index)
         self.positions += [None] * (len(self._items) - self._end)
 
     @abstractmethod

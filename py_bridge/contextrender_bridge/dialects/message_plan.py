@@ -232,7 +232,7 @@ class MessagePlan:
         patterns = list(tools)
         return sorted(
             result
-            for result, call in (self._calls_of.items() if patterns else ())
+            for result, call in self._calls_of.items()
             if any(fnmatchcase(str(self._body(call)["name"]), pattern) for pattern in patterns)
         )
 
