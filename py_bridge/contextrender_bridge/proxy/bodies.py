@@ -32,7 +32,9 @@ ITEM_DEPTH = 3
 CHANGED_DEPTH = 8
 """The levels of a changed item that may have unchanged values."""
 
-_SPACE = re.compile(r"[ \t\n\r]*")
+_SPACE = r"[ \t\n\r]*"
+_MARKS = {mark: re.compile(_SPACE + re.escape(mark) + _SPACE) for mark in "{[:"}
+_COMMA = re.compile(rf"{_SPACE}(,?){_SPACE}")
 
 
 @dataclass
@@ -193,7 +195,7 @@ def _parse(text: str, key: str, earlier: Body | None, shared_count: int) -> Body
                 body.prefix, body.list_end = "", 0
             body.fields[name], at = read_value(text, at)
         at, has_field = skip_comma(text, at)
-    if text[at] != "}" or skip_space(text, at + 1) != len(text):
+    if text[at] != "}" or text[at + 1 :].strip(" \t\n\r"):
         raise ValueError("not one object")
     return body
 
@@ -266,7 +268,8 @@ class _CopyEncoder:
         Keep the text of all unchanged members, even if names are repeated. Changed members stay at
         the place of the last member with their name, and new ones come last.
         """
-        self._add_values(original, depth)
+        if any(isinstance(member, (dict, list)) for member in value.values()):
+            self._add_values(original, depth)  # These may be copies of the original's members.
         span = self._find_span(original)
         assert span
         start, end = span
@@ -317,14 +320,15 @@ class _CopyEncoder:
 
     def _add_values(self, value: Any, depth: int) -> None:
         """Set the parents of the values in an object or list, and in `depth` levels of these."""
-        if not depth or not isinstance(value, (dict, list)):
+        if not isinstance(value, (dict, list)):
             return
         for child in value.values() if isinstance(value, dict) else value:
             # Python may use one object for equal values of other types and for short strings.
-            is_text = isinstance(child, str) and len(child) > 1
-            if is_text or isinstance(child, (dict, list, float)):
+            is_container = isinstance(child, (dict, list))
+            if is_container or isinstance(child, float) or (isinstance(child, str) and child[1:]):
                 self._parents[id(child)] = value
-                self._add_values(child, depth - 1)
+                if is_container and depth > 1:
+                    self._add_values(child, depth - 1)
 
 
 def _count_shared(original: Json, copy: Json) -> int:
@@ -378,7 +382,7 @@ def read_members(text: str, at: int) -> list[Member]:
     """Return the members of the valid object or list at `at`, in the order of the text."""
     members: list[Member] = []
     closing_mark = {"{": "}", "[": "]"}[text[at]]
-    at = skip_space(text, at + 1)
+    at = skip(text, at, text[at])
     has_member = text[at] != closing_mark
     while has_member:
         start, name = at, ""
@@ -393,21 +397,14 @@ def read_members(text: str, at: int) -> list[Member]:
 
 def skip_comma(text: str, at: int) -> tuple[int, bool]:
     """Skip white space and a comma. Return the next position, and whether there was a comma."""
-    at = skip_space(text, at)
-    if text[at] == ",":
-        return skip_space(text, at + 1), True
-    return at, False
+    match = _COMMA.match(text, at)
+    assert match  # The pattern also matches an empty text.
+    return match.end(), match[1] != ""
 
 
 def skip(text: str, at: int, mark: str) -> int:
     """Return the position after `mark` and white space; raise ValueError if `mark` is not next."""
-    at = skip_space(text, at)
-    if text[at] != mark:
+    match = _MARKS[mark].match(text, at)
+    if match is None:
         raise ValueError(f"no {mark}")
-    return skip_space(text, at + 1)
-
-
-def skip_space(text: str, at: int) -> int:
-    """Return the position after white space."""
-    match = _SPACE.match(text, at)
-    return match.end() if match else at
+    return match.end()
