@@ -74,7 +74,7 @@ def test_tool_schemas_precede_every_prompt() -> None:
     prompts = Prompts(counter, [tool])
     units_of_prompt, usage = prompts.compare([], [message])
     schemas, text = prompts.with_tools(units_of_prompt)
-    assert usage.tokens == text.tokens == counter.message(message)
+    assert usage.prompt == text.tokens == counter.message(message)
     assert schemas.tokens == counter.text(
         '[{"type":"function","function":{"name":"look","parameters":{}}}]'
     )

@@ -95,18 +95,18 @@ def test_cached_tokens_are_the_shared_prefix() -> None:
         result("b", "two"),
     ]
     units, usage = prompts.compare([], first)
-    assert (usage.tokens, usage.cached) == (sum(map(counter.message, first)), 0)
+    assert (usage.prompt, usage.cache_read) == (sum(map(counter.message, first)), 0)
     _, repeated = prompts.compare(units, [*first, assistant("Done.")])
-    assert repeated.cached == usage.tokens
+    assert repeated.cache_read == usage.prompt
     # Without the second call, the message's text still matches, but not its calls and what follows.
     _, less = prompts.compare(
         units, [TASK, assistant("I look.", call("a", "look")), result("a", "one")]
     )
     text = counter.message(TASK) + counter.message({"role": "assistant", "content": "I look."})
-    assert less.cached == text
+    assert less.cache_read == text
     # An excerpt in place of the result is a different text.
     cut = [*first[:2], result("a", "on"), result("b", "two")]
-    assert prompts.compare(units, cut)[1].cached == sum(map(counter.message, first[:2]))
+    assert prompts.compare(units, cut)[1].cache_read == sum(map(counter.message, first[:2]))
 
 
 RUN = Run(

@@ -27,6 +27,8 @@ SKIPPED = frozenset({"world_state", "inter_agent_communication_metadata", "ghost
 SUFFIXES = (".jsonl", ".jsonl.zst")
 COPY_SECONDS = 5.0
 """A fork copies its parent's records within this many seconds of its beginning."""
+SUMMARY_HEAD = "produced a summary of its thinking process"
+"""Words in the message that has Codex's summary."""
 
 
 @dataclass
@@ -320,7 +322,3 @@ def _is_summary(item: object) -> bool:
         return False  # it is encrypted
     texts = [str(mapping(part).get("text") or "") for part in items(fields.get("content"))]
     return any(SUMMARY_HEAD in text for text in texts)
-
-
-SUMMARY_HEAD = "produced a summary of its thinking process"
-"""Words in the message that has Codex's summary."""

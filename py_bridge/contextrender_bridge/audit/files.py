@@ -51,6 +51,10 @@ SQLITE_HEADER = b"SQLite format 3\0"
 CLAUDE_KINDS = frozenset({"user", "assistant", "system", "progress", "attachment"}) | SKIPPED
 SNIFFED_LINES = 5
 """The number of lines that are read to recognize a file."""
+SUFFIXES = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
+BLOCKS = frozenset({"tool_use", "tool_result"})
+PARALLEL_RUNS = 16
+"""The number of runs in a log, counted from the newest, that a request may continue."""
 
 
 def agent_reader(path: Path) -> Reader | None:
@@ -95,12 +99,6 @@ def _reader_of(record: Mapping[str, Any]) -> Reader | None:
     if kind in CLAUDE_KINDS and (has_message or "sessionId" in record or "leafUuid" in record):
         return read_claude_session
     return None
-
-
-SUFFIXES = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
-BLOCKS = frozenset({"tool_use", "tool_result"})
-PARALLEL_RUNS = 16
-"""The number of runs in a log, counted from the newest, that a request may continue."""
 
 
 def read_files(path: Path, audit_input: AuditInput) -> None:

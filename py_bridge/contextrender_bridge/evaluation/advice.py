@@ -1,18 +1,16 @@
 """Recommends a policy and a budget for an agent, by replaying its runs in a closed loop."""
 
 import dataclasses
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from contextrender_bridge.base.worth import pricing_rule_of
 from contextrender_bridge.engine.models.embeddings import NoEmbedder
 from contextrender_bridge.evaluation.bootstrap import Bootstrap
 from contextrender_bridge.evaluation.cases import Case
 from contextrender_bridge.evaluation.in_process import replay_run
 from contextrender_bridge.evaluation.runs import Run
 from contextrender_bridge.evaluation.scores import RunScore
-from contextrender_bridge.evaluation.verdict import Verdict, run_lengths, verdict_on
+from contextrender_bridge.evaluation.verdict import Verdict, verdict_of
 
 POLICIES: Final = "contextrender_cache_aware"
 BUDGETS: Final = "6000,12000,24000,48000,auto"
@@ -35,14 +33,7 @@ def recommend(runs: Sequence[Run], cases: Sequence[Case], replay: Replay | None 
 
     cases = [dataclasses.replace(case, agent_defaults=True) for case in cases]
     scores = (replay or replay_here)(runs, cases)
-    bootstrap = Bootstrap(scores)
-    figures_by_case = [(case, bootstrap.estimates(index)) for index, case in enumerate(cases)]
-    rule = pricing_rule_of(run.model for run in runs)
-    # The model of most runs.
-    run_counts = Counter(run.model for run in runs if run.model)
-    main_model = max(run_counts, key=lambda name: run_counts[name], default="")
-    lengths = run_lengths(scores, rule)
-    return verdict_on(figures_by_case, rule, tasks=bootstrap.tasks, runs=lengths, model=main_model)
+    return verdict_of(scores, Bootstrap(scores))
 
 
 def first_calls[Message: Mapping[str, Any]](

@@ -6,14 +6,28 @@ units of prompts, the caches of both providers, and the prices under their rules
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from contextrender_bridge.base.prices import Price, Prices
 from contextrender_bridge.base.usage import LIFETIME, NOTHING_USED, Usage
 from contextrender_bridge.base.worth import is_anthropic_model
 from contextrender_bridge.engine.text.tokens import TokenCounter, call_parts, json_text
+
+MIN_CACHED_TOKENS: Final = 1_024
+"""The smallest beginning of a prompt, in tokens, that a provider caches."""
+OPENAI_BLOCK: Final = 128
+"""OpenAI caches beginnings whose tokens are a multiple of this."""
+ANTHROPIC_LOOKBACK: Final = 20
+"""Anthropic searches this many content blocks before a breakpoint for a cached beginning."""
+_NO_UNIT: Final = -1
+"""Stands for the index of a unit that does not exist."""
+RULES: Final = ("openai", "anthropic", "anthropic_end")
+"""The billing rules: OpenAI's, Anthropic's with breakpoints at the quarters and at the end, and
+Anthropic's with one breakpoint at the end."""
+DEFAULT_MODELS: Final = {"openai": "gpt-5.1", "anthropic": "claude-sonnet-4-5"}
+"""The model whose price a rule uses for runs of other providers' models."""
 
 
 class Unit(NamedTuple):
@@ -26,14 +40,6 @@ class Unit(NamedTuple):
     identity: object
     tokens: int
     blocks: int = 1
-
-
-@dataclass(slots=True, frozen=True)
-class PromptSize:
-    """The tokens of a prompt, of which `cached` are at its beginning and in the previous prompt."""
-
-    tokens: int
-    cached: int
 
 
 class Prompts:
@@ -53,8 +59,8 @@ class Prompts:
 
     def compare(
         self, previous: Sequence[Unit], messages: Sequence[Mapping[str, Any]]
-    ) -> tuple[list[Unit], PromptSize]:
-        """Return the units of a prompt with these messages, and its size.
+    ) -> tuple[list[Unit], Usage]:
+        """Return the units of a prompt with these messages, and its usage.
 
         `previous` has the units of the previous prompt. The units that both prompts begin with
         count as cached.
@@ -65,7 +71,7 @@ class Prompts:
             if previous_unit.identity != unit.identity:
                 break
             cached += unit.tokens
-        return units, PromptSize(sum(unit.tokens for unit in units), cached)
+        return units, Usage.of_prompt(sum(unit.tokens for unit in units), cached)
 
     def first_units(self, units: Sequence[Unit], max_tokens: int) -> list[Unit]:
         """Return the first units that fit into `max_tokens`."""
@@ -109,26 +115,6 @@ class Prompts:
         if parts not in self._calls:
             self._calls[parts] = self._counter.call(call)
         return self._calls[parts]
-
-
-MIN_CACHED_TOKENS: Final = 1_024
-"""The smallest beginning of a prompt, in tokens, that a provider caches."""
-OPENAI_BLOCK: Final = 128
-"""OpenAI caches beginnings whose tokens are a multiple of this."""
-ANTHROPIC_LOOKBACK: Final = 20
-"""Anthropic searches this many content blocks before a breakpoint for a cached beginning."""
-_NO_UNIT: Final = -1
-"""Stands for the index of a unit that does not exist."""
-
-
-class ProviderCache(Protocol):
-    """A provider's prompt cache during one run."""
-
-    def bill(self, units: Sequence[Unit], time: float = 0.0) -> Usage:
-        """Return the usage of the next prompt, given its units. `time` is in seconds.
-
-        The time never decreases from one prompt to the next.
-        """
 
 
 class OpenAICache:
@@ -235,11 +221,6 @@ class AnthropicCache:
         return _NO_UNIT
 
 
-RULES: Final = ("openai", "anthropic", "anthropic_end")
-"""The billing rules: OpenAI's, Anthropic's with breakpoints at the quarters and at the end, and
-Anthropic's with one breakpoint at the end."""
-
-
 def empty_bills() -> dict[str, Usage]:
     """Return a usage of zero for every rule."""
     return dict.fromkeys(RULES, NOTHING_USED)
@@ -256,7 +237,7 @@ class Biller:
     def __init__(self, prompts: Prompts) -> None:
         """Bill with new caches. `prompts` has the tool schemas that precede every prompt."""
         self._prompts = prompts
-        self._caches: dict[str, ProviderCache] = {
+        self._caches: dict[str, OpenAICache | AnthropicCache] = {
             "openai": OpenAICache(),
             "anthropic": AnthropicCache(has_quarter_breakpoints=True),
             "anthropic_end": AnthropicCache(has_quarter_breakpoints=False),
@@ -285,10 +266,6 @@ def _prefix_hashes(units: Sequence[Unit]) -> list[int]:
 def _is_alive(last_use: float | None, time: float) -> bool:
     """Return whether a cached beginning still exists at `time` seconds."""
     return last_use is not None and time - last_use <= LIFETIME
-
-
-DEFAULT_MODELS: Final = {"openai": "gpt-5.1", "anthropic": "claude-sonnet-4-5"}
-"""The model whose price a rule uses for runs of other providers' models."""
 
 
 def price_under(rule: str, model: str) -> Price:

@@ -20,6 +20,7 @@ from contextrender_bridge.evaluation.scores import RunScore
 
 RESAMPLES: Final = 1_000
 LEVEL: Final = 0.95
+Pair = tuple[Case, Case]
 
 
 @dataclass(slots=True, frozen=True)
@@ -160,9 +161,6 @@ class Difference:
             "other": str(self.other),
             "difference": self.estimate.to_json(),
         }
-
-
-Pair = tuple[Case, Case]
 
 
 def pairs_of(compared: Sequence[Sequence[str]], budgets: Sequence[int]) -> list[Pair]:

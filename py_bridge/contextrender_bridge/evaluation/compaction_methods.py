@@ -55,6 +55,10 @@ OWN_SIZE: Final = 0
 """Stands for the size of the agent's own context after the compaction."""
 SIZES: Final = (OWN_SIZE, 8_000, 16_000, 32_000, 48_000)
 AGENT: Final = "the agent's own context"
+WITH_SUMMARY: Final = "the agent's summary and ContextRender's results"
+WINDOW: Final = 200_000
+FULL_SHARE: Final = 0.8
+"""The share of the window above which an agent compacts."""
 
 
 class CompactedHistory:
@@ -152,7 +156,6 @@ class CompactedHistory:
         return write_compaction(branch, texts, results, size, self.counter, summary).text
 
 
-WITH_SUMMARY: Final = "the agent's summary and ContextRender's results"
 METHODS: Final[Mapping[str, Callable[[CompactedHistory, int, str], str]]] = {
     "all texts, no results": CompactedHistory.texts_only,
     "texts and the newest results": CompactedHistory.newest_results,
@@ -258,11 +261,6 @@ def method_table(scores: Sequence[MethodScore]) -> Rows:
         f"tokens; own size: {own_size:,} on average"
     )
     return Rows(title, ("what the agent has then", *columns), rows)
-
-
-WINDOW: Final = 200_000
-FULL_SHARE: Final = 0.8
-"""The share of the window above which an agent compacts."""
 
 
 @dataclass(frozen=True, slots=True)

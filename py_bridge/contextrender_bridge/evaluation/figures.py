@@ -33,6 +33,17 @@ AGES: Final = tuple(label for label, _ in AGE_BINS)
 
 Sums = Mapping[str, Floats]
 """Sums over runs, by the name of the summed column. Arrays have the sums of several selections."""
+RULE_TITLES: Final = {
+    "openai": "OpenAI's cache",
+    "anthropic": "Anthropic's cache",
+    "anthropic_end": "Anthropic's cache, one breakpoint",
+}
+RECALL: Final = "result recall"
+COMPLETE: Final = "newest results complete, calls over budget"
+REFETCHES: Final = "closed loop, repeated calls per 100 steps"
+STEPS_WITH_MISSES: Final = "closed loop, steps with a miss"
+PAPER_COST: Final = "standardized cost"
+PREFIX_COST: Final = "true-prefix cost"
 
 
 def with_derived(sums: Sums) -> Sums:
@@ -200,12 +211,6 @@ class Figure:
 
 _recall_figure = partial(Figure, more_is_better=True)
 
-RULE_TITLES: Final = {
-    "openai": "OpenAI's cache",
-    "anthropic": "Anthropic's cache",
-    "anthropic_end": "Anthropic's cache, one breakpoint",
-}
-
 
 def _rule_figures(rule: str, title: str) -> Sequence[Figure]:
     """Return the figures of one billing rule: the costs of prompts, of calls and of a closed loop.
@@ -234,12 +239,6 @@ def _rule_figures(rule: str, title: str) -> Sequence[Figure]:
     )
 
 
-RECALL: Final = "result recall"
-COMPLETE: Final = "newest results complete, calls over budget"
-REFETCHES: Final = "closed loop, repeated calls per 100 steps"
-STEPS_WITH_MISSES: Final = "closed loop, steps with a miss"
-PAPER_COST: Final = "standardized cost"
-PREFIX_COST: Final = "true-prefix cost"
 FIGURES: Final[Sequence[Figure]] = (
     _recall_figure("result_recall", RECALL, "visible", "events"),
     *(

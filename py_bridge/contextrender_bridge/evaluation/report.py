@@ -12,7 +12,7 @@ from contextrender_bridge.evaluation.compaction_score import ALL_STEPS, Compacti
 from contextrender_bridge.evaluation.figures import AGES, BY_NAME, Figure
 from contextrender_bridge.evaluation.scores import CaseScore, RunScore, totals
 from contextrender_bridge.evaluation.tables import Rows, paragraphs, percent_or_dash
-from contextrender_bridge.evaluation.verdict import Verdict
+from contextrender_bridge.evaluation.verdict import Verdict, verdict_of
 from contextrender_bridge.printing import count_of
 
 CLOSED_LOOP: Final = "Closed loop: prompts and output, % of the full history's; per 100 steps"
@@ -55,8 +55,12 @@ class Report:
     runs: Sequence[RunScore]
     bootstrap: Bootstrap
     differences: Sequence[Difference]
-    verdict: Verdict
     compaction_score: CompactionScore | None
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict: which case to recommend, with the billing rule of the runs' provider."""
+        return verdict_of(self.runs, self.bootstrap)
 
     @property
     def tables(self) -> list[Rows]:

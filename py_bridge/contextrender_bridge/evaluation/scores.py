@@ -4,7 +4,7 @@ Long because it has the scores of a call, a case and a run, and the functions th
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from contextrender_bridge.base.model_table import window_of
@@ -18,13 +18,18 @@ from contextrender_bridge.engine.replay.recall_measures import (
 from contextrender_bridge.evaluation.billing import (
     Biller,
     Prompts,
-    PromptSize,
     Unit,
     add_bills,
     empty_bills,
 )
 from contextrender_bridge.evaluation.cases import Case
 from contextrender_bridge.evaluation.runs import Run
+
+SUMMED_FIELDS: Final = (
+    *("tokens_unbudgeted", "agent_usage", "policy_usage", "warned_calls", "seconds", "bills"),
+    *("newest", "newest_complete"),
+)
+"""The fields of a case's score that are sums."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +112,6 @@ class LoopScore:
         }
 
 
-SUMMED_FIELDS: Final = (
-    *("tokens_unbudgeted", "agent_usage", "policy_usage", "warned_calls", "seconds", "bills"),
-    *("newest", "newest_complete"),
-)
-"""The fields of a case's score that are sums."""
-
-
 @dataclass(slots=True)
 class CaseScore:
     """The sums of one case over the calls of one or more runs."""
@@ -143,10 +141,10 @@ class CaseScore:
     loop: LoopScore | None = None
     """The sums of the closed loop, if it was replayed."""
 
-    def add(self, turn: Turn, prompt: Prompt, size: PromptSize, output: int) -> None:
-        """Add one prompt of this size, scored against the results that its turn used.
+    def add(self, turn: Turn, prompt: Prompt, usage: Usage) -> None:
+        """Add one prompt, scored against the results that its turn used.
 
-        `output` is the number of tokens of the turn's answer.
+        `usage` has the tokens of the prompt and of the turn's answer.
         """
         # Whether the newest results are complete matters only if something had to be omitted.
         is_over_budget = prompt.tokens_full > prompt.budget
@@ -156,10 +154,9 @@ class CaseScore:
         self.recall.add_turn(turn.events, prompt.complete, prompt.messages)
         self.recall.add_invocation(prompt.tokens_full, prompt.tokens_rendered, prompt.budget)
         self.tokens_unbudgeted += prompt.tokens_unbudgeted
-        usage = Usage.of_prompt(size.tokens, size.cached, output)
         self.agent_usage = self.agent_usage.plus(usage)
         self.policy_usage = self.policy_usage.plus(prompt.usage)
-        self.calls.append(size.tokens)
+        self.calls.append(usage.prompt)
         self.warned_calls += prompt.has_warning
         self.seconds += prompt.seconds
 
@@ -284,9 +281,9 @@ class Scorer:
 
     def add(self, turn: Turn, prompt: Prompt) -> None:
         """Add the next prompt to `score`: its tokens, its usage and its bills."""
-        self._units, size = self._prompts.compare(self._units, prompt.messages)
+        self._units, usage = self._prompts.compare(self._units, prompt.messages)
         output = self._prompts.tokens([self._run.messages[turn.position]])
-        self.score.add(turn, prompt, size, output)
+        self.score.add(turn, prompt, replace(usage, output=output))
         self._biller.add(self._units, self._run.time(turn.position))
         self.score.bills = self._biller.bills
 

@@ -11,6 +11,17 @@ from rich.markup import escape as plain
 from rich.table import Table
 
 PLAIN_WIDTH = 136
+STYLE = (
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:80rem;margin:2rem auto;padding:0 1rem;"
+    "color:#1b1f24;background:#fff}"
+    "h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2.5rem}.wide{overflow-x:auto}"
+    "table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}"
+    "th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid #e3e6ea}"
+    "th:first-child,td:first-child{text-align:left}th{background:#f6f8fa}"
+    "meter{width:20rem}caption{text-align:left}"
+    "figure{margin:1.5rem 0}figure svg{max-width:100%;height:auto}figcaption{color:#57606a}"
+    "pre{background:#f6f8fa;padding:.7rem;overflow-x:auto}"
+)
 
 
 def console() -> Console:
@@ -67,19 +78,6 @@ class Rows:
 def _row(tag: str, cells: Sequence[str]) -> str:
     """Return a row of an HTML table. `tag` is `th` for the head, `td` for other rows."""
     return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
-
-
-STYLE = (
-    "body{font:15px/1.5 system-ui,sans-serif;max-width:80rem;margin:2rem auto;padding:0 1rem;"
-    "color:#1b1f24;background:#fff}"
-    "h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2.5rem}.wide{overflow-x:auto}"
-    "table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}"
-    "th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid #e3e6ea}"
-    "th:first-child,td:first-child{text-align:left}th{background:#f6f8fa}"
-    "meter{width:20rem}caption{text-align:left}"
-    "figure{margin:1.5rem 0}figure svg{max-width:100%;height:auto}figcaption{color:#57606a}"
-    "pre{background:#f6f8fa;padding:.7rem;overflow-x:auto}"
-)
 
 
 def page(title: str, parts: Iterable[str]) -> str:

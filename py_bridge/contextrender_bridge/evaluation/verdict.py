@@ -3,16 +3,17 @@
 Long because its sentence needs the outcomes, the intervals and the lengths of the runs.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
-from contextrender_bridge.base.worth import pays_from
+from contextrender_bridge.base.worth import pays_from, pricing_rule_of
 from contextrender_bridge.engine.parameters import START_BUDGET, budget_name
 from contextrender_bridge.engine.replay import recommendation
 from contextrender_bridge.engine.replay.recommendation import MAX_MISS_SHARE, MIN_SAVING, Rating
 from contextrender_bridge.evaluation.billing import cost_of, price_under
-from contextrender_bridge.evaluation.bootstrap import Estimate, span
+from contextrender_bridge.evaluation.bootstrap import Bootstrap, Estimate, span
 from contextrender_bridge.evaluation.cases import Case
 from contextrender_bridge.evaluation.figures import RULE_TITLES
 from contextrender_bridge.evaluation.scores import RunScore
@@ -247,6 +248,22 @@ class Verdict:
             "usually_pays_from": self.usually_pays_from,
             "runs_that_long": self.runs_that_long,
         }
+
+
+def verdict_of(scores: Sequence[RunScore], bootstrap: Bootstrap) -> Verdict:
+    """Return the verdict on the cases of a replay, under the rule of the runs' provider.
+
+    `bootstrap` has samples of the same runs.
+    """
+    figures_by_case = [
+        (score.case, bootstrap.estimates(index)) for index, score in enumerate(scores[0].cases)
+    ]
+    # The model of most runs.
+    run_counts = Counter(run.model for run in scores if run.model)
+    main_model = max(run_counts, key=lambda name: run_counts[name], default="")
+    rule = pricing_rule_of(run.model for run in scores)
+    lengths = run_lengths(scores, rule)
+    return verdict_on(figures_by_case, rule, bootstrap.tasks, lengths, main_model)
 
 
 def verdict_on(

@@ -16,7 +16,6 @@ from itertools import chain
 from pathlib import Path
 
 from contextrender_bridge.audit.transcripts import read_transcripts
-from contextrender_bridge.base.worth import pricing_rule_of
 from contextrender_bridge.engine.call.settings import DEFAULT_BUDGET
 from contextrender_bridge.evaluation import export
 from contextrender_bridge.evaluation.bootstrap import Bootstrap, differences, pairs_of
@@ -25,7 +24,6 @@ from contextrender_bridge.evaluation.compactions import measure_sample
 from contextrender_bridge.evaluation.report import Report
 from contextrender_bridge.evaluation.runs import compactions_of
 from contextrender_bridge.evaluation.tables import console
-from contextrender_bridge.evaluation.verdict import run_lengths, verdict_on
 from contextrender_bridge.evaluation.workers import replay_runs
 from contextrender_bridge.printing import add_count
 
@@ -101,13 +99,7 @@ def replay_and_print(args: argparse.Namespace) -> Report:
     cases = list(dict.fromkeys([*requested_cases, *chain.from_iterable(pairs)]))
     runs = read_transcripts(args.files, args.limit)
     scores = replay_runs(runs, cases, args.workers, closed_loop=args.closed_loop)
-
-    # The verdict: which case to recommend, with the billing rule of the runs' provider.
     bootstrap = Bootstrap(scores)
-    billing_rule = pricing_rule_of(run.model for run in runs)
-    figures_by_case = [(case, bootstrap.estimates(index)) for index, case in enumerate(cases)]
-    lengths = run_lengths(scores, billing_rule)
-    verdict = verdict_on(figures_by_case, billing_rule, bootstrap.tasks, lengths)
 
     has_compactions = any(run.continues for run in runs)
     compaction_score = (
@@ -117,7 +109,6 @@ def replay_and_print(args: argparse.Namespace) -> Report:
         runs=scores,
         bootstrap=bootstrap,
         differences=[*differences(bootstrap, cases, pairs)],
-        verdict=verdict,
         compaction_score=compaction_score,
     )
     # Write the figures, and print the tables.

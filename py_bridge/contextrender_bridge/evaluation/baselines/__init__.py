@@ -52,6 +52,13 @@ from contextrender_bridge.evaluation.baselines.summary_selection import (
     text_within_share,
 )
 
+LAST_TURN_SHARE: Final = 0.25
+"""The largest share of the budget that the last turn beside a summary may have."""
+SUMMARY_SHARE: Final = 0.2
+"""The largest share of the budget for the summary of `recency_summary`."""
+RECENT_SHARE: Final = 0.5
+"""The share for the results of recent turns, of the tokens that remain beside text and summary."""
+
 
 def new_summaries(baseline: str) -> Summaries:
     """Return an object for the summaries of a new history, which has none yet.
@@ -89,10 +96,6 @@ def baseline_policy(name: str, summaries: Summaries, agent_defaults: bool = Fals
     return Policy(select)
 
 
-LAST_TURN_SHARE: Final = 0.25
-"""The largest share of the budget that the last turn beside a summary may have."""
-
-
 def _before_last_turn(view: PolicyInput) -> int:
     """Return the number of messages before the last turn.
 
@@ -104,12 +107,6 @@ def _before_last_turn(view: PolicyInput) -> int:
         return len(history)
     turn_tokens = history.totals[-1] - history.totals[last_turn - 1]
     return last_turn if turn_tokens <= LAST_TURN_SHARE * view.budget else len(history)
-
-
-SUMMARY_SHARE: Final = 0.2
-"""The largest share of the budget for the summary of `recency_summary`."""
-RECENT_SHARE: Final = 0.5
-"""The share for the results of recent turns, of the tokens that remain beside text and summary."""
 
 
 def _before_recent_turns(view: PolicyInput) -> int:

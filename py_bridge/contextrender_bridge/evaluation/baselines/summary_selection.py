@@ -30,6 +30,10 @@ CALL_SHARE: Final = 0.1
 
 HEADER_TOKENS: Final = 32
 """The tokens reserved for a summary's first line, `_header`."""
+TASK_SHARE: Final = 0.2
+"""The largest share of the budget for the first user message beside a summary."""
+TEXT_SHARE: Final = 0.4
+"""The largest share of the budget for text that is shown although the summary covers it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,13 +195,6 @@ def _header(summary: Summary, covered_result_count: int) -> str:
         f"[Summary made by a model of the {summary.covered} messages up to here, "
         f"{covered_result_count} tool results among them; recall gives any of them complete]\n"
     )
-
-
-TASK_SHARE: Final = 0.2
-"""The largest share of the budget for the first user message beside a summary."""
-
-TEXT_SHARE: Final = 0.4
-"""The largest share of the budget for text that is shown although the summary covers it."""
 
 
 def text_after(view: PolicyInput, covered: int) -> TextSelection:

@@ -16,6 +16,10 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.wrap.provider_routes import ProviderRoutes
 
 MCP_NAME = "contextrender"
+_TOOLS = re.compile(rb'"tools"\s*:\s*\[\s*[^\]\s]')
+_STRING = r'"(?:\\.|[^"\\])*"'
+_COMMENT = re.compile(rf"({_STRING})|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -187,12 +191,6 @@ def merge(base: Json, overlay: Json) -> Json:
         if isinstance(base[key], dict) and isinstance(overlay[key], dict):
             result[key] = merge(base[key], overlay[key])
     return result
-
-
-_TOOLS = re.compile(rb'"tools"\s*:\s*\[\s*[^\]\s]')
-_STRING = r'"(?:\\.|[^"\\])*"'
-_COMMENT = re.compile(rf"({_STRING})|//[^\n]*|/\*.*?\*/", re.DOTALL)
-_TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
 
 
 def _without_comments(text: str) -> str:
