@@ -1,6 +1,7 @@
 """The proxying of model calls, and the release of memory after large ones.
 
-For each call, render the history, send it, and send the answer to the agent.
+For each call, render the history, send it, and send the answer to the agent. After a refusal, send
+another body if there is one. Long because each body is made from the refusal of the one before it.
 """
 
 from __future__ import annotations
@@ -15,18 +16,33 @@ from contextrender_bridge.base.usage import ProviderReply
 from contextrender_bridge.client.fitting import RenderedRequest
 from contextrender_bridge.dialects import DIALECTS
 from contextrender_bridge.process_memory import return_free_memory
-from contextrender_bridge.proxy.attempts import CallAttempts, WindowedRequest, Windows
 from contextrender_bridge.proxy.bodies import LARGE_CHARACTERS, Body, RecentBodies
 from contextrender_bridge.proxy.connections import Connections, Unavailable
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.conversations import ProxiedCall
 from contextrender_bridge.proxy.history_rendering import Histories
-from contextrender_bridge.proxy.replies import ReplyStart, UsageCapture, pass_on, relay
+from contextrender_bridge.proxy.refusals import Refusal
+from contextrender_bridge.proxy.replies import (
+    REFUSED,
+    ReplyStart,
+    UsageCapture,
+    late_refusal,
+    pass_on,
+    relay,
+)
 from contextrender_bridge.proxy.routing import Request
+from contextrender_bridge.proxy.shortening import WindowedRequest, Windows
 from contextrender_bridge.proxy.usage_reporting import own_header, report
 
 RELEASE_SECONDS = 30.0
 """The seconds without a large request after which the proxy drops large histories from memory."""
+
+MAX_RETRIES = 2
+"""The maximum number of retries of one model call."""
+LAST_SHARE = 0.35
+"""The size of the last retry after two refusals without numbers, as a share of the second try."""
+MAX_NEXT_SHARE = 0.9
+"""The largest size of the history's next request, as a share of a request refused as too long."""
 
 
 class ModelCalls:
@@ -143,6 +159,166 @@ class ModelCalls:
         if tokens := attempts.truncated_to:
             headers.append(own_header("truncated-to", tokens))
         await relay(start, send, headers)
+
+
+class CallAttempts:
+    """The requests for one model call.
+
+    If the provider refuses a request as too long, the next one is smaller. If it refuses a rendered
+    history for an unknown reason, the next request has the full history.
+    """
+
+    def __init__(self, call: ProxiedCall, request: WindowedRequest) -> None:
+        """Prepare the requests of `call`. `request` is the agent's original request."""
+        self.truncated_to = 0
+        """The tokens to which the last body to send was cut; 0 if it was not cut."""
+        self._call = call
+        self._conversation = call.conversation
+        self.request = request
+        self.may_change = call.controls.mode == "render" or call.controls.is_compaction_call
+        """True if the proxy may send a body that differs from the agent's."""
+        self._is_rendered = call.controls.mode == "render" and call.fit.changed
+        self._refusal_count = 0
+        # A history that was refused in spite of retries is not retried until a call is accepted.
+        may_retry = self.may_change and not self._conversation.was_refused_after_retry
+        self._retries_left = MAX_RETRIES if may_retry else 0
+        self.sends_full_after_refusal = False
+        """True if the full history is sent because the provider refused the rendered one."""
+
+    @property
+    def delivery(self) -> str:
+        """The delivery to record: `rendered`, `full` or `holdout`.
+
+        It is `full` if the provider refused the rendered history, or rendering failed.
+        """
+        fit = self._call.fit
+        is_unchanged_by_failure = bool(fit.failure) and not fit.changed
+        if self.sends_full_after_refusal or is_unchanged_by_failure:
+            return "full"
+        return self._call.controls.delivery
+
+    def first_content(self) -> bytes:
+        """Return the first body to send, and remember whether it is cut."""
+        content = self._first_content()
+        self.truncated_to = self.request.truncated_to
+        return content
+
+    def _first_content(self) -> bytes:
+        """Return the first body to send: the rendered history, or the agent's request.
+
+        If the provider refused this history's rendered form before and accepted the full one,
+        return the full one. If it refused a body of this history as too long, cut this body to the
+        limit `max_bytes` that is remembered since then.
+        """
+        conversation = self._conversation
+        max_bytes = conversation.max_bytes
+        if not self._is_rendered:
+            # If the proxy may not change the request, send it even above the limit.
+            return self.request.full(max_bytes if self.may_change else None)
+        if conversation.accepts_only_full:
+            self.sends_full_after_refusal = True
+            return self.request.full(max_bytes)
+        content = self.request.rendered(self._call.fit.body)
+        if max_bytes is None or max_bytes >= len(content):
+            return content
+        # If the request cannot be made this small, try it as it is.
+        shorter_content = self.request.smaller(len(content), share=max_bytes / len(content))
+        return shorter_content or content
+
+    def content_after(self, content: bytes, start: ReplyStart) -> bytes | None:
+        """Return the body to retry with after the reply to `content`, or None for no retry.
+
+        `start` is the beginning of the reply. If the provider refused `content` as too long, return
+        a smaller body. If it refused a rendered history for another reason, return the full history
+        instead, or vice versa. Return None if the provider answered, no other body is possible or
+        no retry is left: the agent then gets this reply. Remember the outcome for the next call.
+        """
+        if not start.is_refused:
+            self._record_acceptance(content)
+            return None
+        self._refusal_count += 1
+        # `refusal` is set only for a prompt that is too long.
+        if start.refusal is not None:
+            retry = self._smaller_content(content, start.refusal)
+        elif start.response.status_code == REFUSED and self._is_rendered:
+            retry = self._other_form(content)
+        else:
+            retry = None
+        has_retried = self._retries_left < MAX_RETRIES
+        if retry is None or not self._retries_left:
+            # If retries did not help, the history's next call is not retried.
+            self._conversation.was_refused_after_retry = has_retried
+            return None
+        self._retries_left -= 1
+        # A header of the reply reports to how many tokens the retry is cut, if it is.
+        self.truncated_to = self.request.truncated_to
+        return retry
+
+    def note_late_refusal(self, content: bytes, reply: UsageCapture) -> None:
+        """Remember the limit if the `reply` to `content` ends with a refusal as too long.
+
+        The agent has the beginning of this reply already, so the call cannot be retried.
+        """
+        is_stream = reply.is_accepted and "event-stream" in reply.content_type
+        refusal = late_refusal(reply.plain_body) if is_stream and self.may_change else None
+        if refusal is not None:
+            self._refusal_count += 1
+            self._remember_limits(content, refusal)
+
+    def _record_acceptance(self, content: bytes) -> None:
+        """Remember for the history's next call that the provider accepted `content`."""
+        conversation = self._conversation
+        conversation.was_refused_after_retry = False
+        conversation.accepts_only_full = self.sends_full_after_refusal
+        if self._refusal_count and conversation.max_bytes:
+            # A retry had to be as small as this, so the next call may not be larger.
+            conversation.max_bytes = min(conversation.max_bytes, len(content))
+
+    def _other_form(self, content: bytes) -> bytes | None:
+        """Return the full history if the rendered one was refused, and vice versa.
+
+        `content` is the refused body. Return None if this call has already sent both, or if the
+        full history was refused and the rendered one is not smaller.
+        """
+        conversation = self._conversation
+        # An earlier call may have set `accepts_only_full`. Then this call began with the full one.
+        began_with_full = conversation.accepts_only_full
+        was_rendered_refused = not self.sends_full_after_refusal and not began_with_full
+        if was_rendered_refused:
+            self.sends_full_after_refusal = True
+            return self.request.full(conversation.max_bytes)
+        # The full history was refused. Send the rendered one, unless this call has tried it.
+        rendered = self.request.rendered(self._call.fit.body)
+        if began_with_full and len(rendered) < len(content):
+            self.sends_full_after_refusal = conversation.accepts_only_full = False
+            return rendered
+        return None
+
+    def _smaller_content(self, content: bytes, refusal: Refusal) -> bytes | None:
+        """Return a body that is smaller than the refused `content`, or None if none is possible.
+
+        Also remember the refusal's limits for later calls.
+        """
+        self._remember_limits(content, refusal)
+        share = refusal.share
+        if self._refusal_count > 1 and not refusal.prompt_tokens:
+            # Without token counts, `refusal.share` is always the same. The first retry had this
+            # share and was refused, so use a smaller one.
+            share = LAST_SHARE
+        return self.request.smaller(len(content), share)
+
+    def _remember_limits(self, content: bytes, refusal: Refusal) -> None:
+        """Remember the limits that a refusal of `content` shows, for the model and the history."""
+        self.request.learn(refusal)
+        conversation, reply = self._conversation, self._call.fit.reply
+        history_tokens = reply["tokens_after"] if reply else conversation.size.tokens
+        if history_tokens and not self.sends_full_after_refusal:
+            # The service renders the history's next prompt within this limit.
+            conversation.max_tokens = refusal.next_budget(history_tokens)
+        if self._refusal_count > 1 or not refusal.prompt_tokens:
+            # There are no token counts, or they gave no request that fits. So limit the bytes of
+            # the history's next request, too.
+            conversation.max_bytes = int(len(content) * min(refusal.share, MAX_NEXT_SHARE))
 
 
 class MemoryRelease:
