@@ -156,8 +156,7 @@ def test_each_setting_and_branch_has_its_own_prompt_state(alice: User) -> None:
     separate = alice.api("render", session="alone", messages=rewritten, **SETTINGS)
     repeated = alice.api("render", session="s", messages=rewritten, **SETTINGS)
     assert repeated["messages"] == separate["messages"]
-    graph = alice.graph()
-    graph.check()
+    alice.graph().check()
     for session in ("s", "alone"):
         alice.api("delete_session", session=session)
     assert not alice.graph().nodes

@@ -57,8 +57,7 @@ def test_each_call_stores_its_prompt_and_settings(alice: User) -> None:
 @pytest.mark.parametrize("policy", ["contextrender", "contextrender_cache_aware"])
 def test_edges_record_shown_and_dropped_results(alice: User, policy: str) -> None:
     """Applied in order, they give the results of each prompt."""
-    run = agent_run(30)
-    replies = render_calls(alice.api, "run", run, budget=900, policy=policy)
+    replies = render_calls(alice.api, "run", agent_run(30), budget=900, policy=policy)
     graph = alice.graph()
     graph.check()
     calls = sorted(graph.of("ModelCall"), key=lambda call: call.fields["turn"])
@@ -180,8 +179,7 @@ def test_changed_policy_does_not_change_recorded_calls(
     alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another policy takes the place of a later version's."""
-    run = agent_run(12)
-    replies = render_calls(alice.api, "run", run, budget=700)
+    replies = render_calls(alice.api, "run", agent_run(12), budget=700)
     before = alice.api("explain", session="run", turn=9)
     assert before["recorded"] and before["warnings"] == []
     monkeypatch.setattr(policies, "POLICIES", {**POLICIES, "contextrender": POLICIES["relevance"]})
@@ -195,8 +193,7 @@ def test_changed_policy_does_not_change_recorded_calls(
     turns = alice.api("timeline", session="run")["turns"]
     assert turns[8]["recorded"]
     assert turns[8]["tokens_after"] == replies[8]["tokens_after"]
-    reply = alice.api("explain", session="run", turn=9, budget=700)
-    assert not reply["recorded"]
+    assert not alice.api("explain", session="run", turn=9, budget=700)["recorded"]
 
 
 def test_misses_equal_values_absent_from_prompts(

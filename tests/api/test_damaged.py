@@ -514,8 +514,7 @@ def test_check_command_finds_and_repairs_damage(alice: User, tmp_path: Any) -> N
     process = contextrender("check", "--data", alice.data)
     assert process.returncode == 1, process.stderr
     assert all(kind in process.stdout for kind in ("unreadable", "missing", "dangling"))
-    mended = contextrender("check", "--data", alice.data, "--repair")
-    assert "repaired" in mended.stdout
+    assert "repaired" in contextrender("check", "--data", alice.data, "--repair").stdout
     assert {finding.kind for finding in store_findings(alice)} <= {"missing", "corrupted"}
 
 

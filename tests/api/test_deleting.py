@@ -92,8 +92,7 @@ def test_interrupted_deletion_is_finished_later(
 @pytest.mark.slow
 def test_deletion_is_finished_after_server_is_killed(service: Service) -> None:
     alice = service.new_user()
-    long = agent_run(500, lines=1)
-    alice.api("sync", session="s", messages=long)
+    alice.api("sync", session="s", messages=agent_run(500, lines=1))
     with (
         another_server(service.data) as server,
         server.api(alice.api.token) as api,

@@ -108,7 +108,6 @@ def test_relevance_is_0_when_provider_is_down(alice: User, monkeypatch: pytest.M
 
 def test_embedder_can_be_turned_off(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONTEXTRENDER_EMBED_MODEL", "none")
-    reply = alice.api("render", session="s", messages=RUN, budget=900)
-    assert reply["warnings"] == []
+    assert alice.api("render", session="s", messages=RUN, budget=900)["warnings"] == []
     rows = alice.api("explain", session="s", budget=900)["results"]
     assert {row["relevance"] for row in rows} == {0.0}

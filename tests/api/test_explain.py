@@ -212,8 +212,7 @@ def test_rows_are_sorted_by_column(paged: Api) -> None:
 
 
 def test_window_has_last_messages_and_last_shown_messages(paged: Api) -> None:
-    reply = paged("get_call", session="s")
-    lines = reply["messages"]
+    lines = paged("get_call", session="s")["messages"]
     shown_lines = [
         line
         for line in lines

@@ -68,8 +68,7 @@ def requests(draw: st.DrawFn) -> list[tuple[str, Json]]:
                 usage: Json = {"messages": draw(st.integers(1, stop)), **USAGE}
                 usage["delivery"] = draw(st.sampled_from(["rendered", "full"]))
                 sent_requests.append(("record_usage", {"usage": usage}))
-        kept_count = draw(st.integers(0, len(line)))
-        line = [*line[:kept_count], *draw(transcripts(most_turns=2))]
+        line = [*line[: draw(st.integers(0, len(line)))], *draw(transcripts(most_turns=2))]
     return sent_requests
 
 
@@ -161,5 +160,4 @@ def test_recorded_nesting_is_imported_by_endpoint_and_command(
         process = contextrender(*words, environment={**os.environ, **variables})
         assert process.returncode == 0, process.stderr
     for session in ("s", "again"):
-        copy = bob.api("export_session", session=session)
-        assert copy == {**export, "session": session}
+        assert bob.api("export_session", session=session) == {**export, "session": session}

@@ -31,8 +31,7 @@ def test_failures_print_no_contents(service: Service) -> None:
         server = stack.enter_context(another_server(service.data, environment, patient=False))
         with server.api(alice.api.token) as api:
             session = {"session": CANARY}
-            reply = api("render", **session, messages=RUN, budget=2000)
-            assert len(reply["warnings"]) == 2
+            assert len(api("render", **session, messages=RUN, budget=2000)["warnings"]) == 2
             for walker in [s for s in session_walkers(service) if s != "delete_session"]:
                 assert api.post(walker, **example(walker, CANARY)).status_code in (200, 404)
             api("recall", **session, query=CANARY)

@@ -77,8 +77,7 @@ def test_own_prices_apply_and_can_show_a_loss(alice: User) -> None:
 
 
 def test_full_history_cost_is_capped_at_model_window(alice: User) -> None:
-    run = agent_run(8, lines=400)
-    render_calls(alice.api, "run", run, budget=700, model="gpt-4")
+    render_calls(alice.api, "run", agent_run(8, lines=400), budget=700, model="gpt-4")
     (row,) = alice.api("total_savings")["rows"]
     assert row["full_capped"] <= 8_192 * row["calls"] < row["full"]
 

@@ -42,8 +42,7 @@ def stored_pairs(alice: User) -> set[tuple[int, int]]:
 
 def superseded_by(alice: User, session: str) -> dict[int, int | None]:
     """Return what recall reports of each result."""
-    positions = list(range(2, len(RUN), 2))
-    view = alice.api("recall", session=session, results=positions)
+    view = alice.api("recall", session=session, results=list(range(2, len(RUN), 2)))
     return {result["position"]: result["superseded_by"] for result in view["results"]}
 
 
@@ -77,8 +76,7 @@ def test_branches_have_versions_of_their_own(alice: User) -> None:
     assert kinds == ["ToolResult"] * 2
     assert stored_pairs(alice) == {(2, 6)}
     assert not store_findings(alice)
-    view = alice.api("recall", session="s", results=[2])
-    assert view["results"][0]["superseded_by"] == 6
+    assert alice.api("recall", session="s", results=[2])["results"][0]["superseded_by"] == 6
 
 
 def test_check_finds_missing_and_wrong_versions(alice: User) -> None:

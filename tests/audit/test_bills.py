@@ -1,6 +1,7 @@
 """Each model call counts once, every session format is read or named, and every rate has its
 price.
 """
+# ruff: noqa: E501
 
 import json
 from itertools import permutations
@@ -229,8 +230,7 @@ def test_every_call_of_pi_counts_once(home: Path) -> None:
     fork = [{"type": "session", "id": "f", "parentSession": "s"}, *session[1:]]
     fork.append(pi_event("6", "branch_summary", summary="Left.", fromId="5", usage=pi_usage(4)))
     folder = ".pi/agent/sessions/--demo--"
-    files = {f"{folder}/a.jsonl": session, f"{folder}/b.jsonl": fork}
-    audit = audit_home(home, files)
+    audit = audit_home(home, {f"{folder}/a.jsonl": session, f"{folder}/b.jsonl": fork})
     assert sums(audit) == (6, 1_001_934)
     # The cache was warmed for one dollar, the rest costs 5 dollars per million tokens.
     assert dollars(audit) == pytest.approx(1.0 + 1_934 * 5e-6)
@@ -239,8 +239,7 @@ def test_every_call_of_pi_counts_once(home: Path) -> None:
 def test_cache_writes_of_pi_are_priced_by_lifetime(home: Path) -> None:
     usage = pi_usage(0, cache_write=200_000, cacheWrite1h=100_000)
     answers = [pi_answer("1", usage), pi_answer("2", pi_usage(100_000), responseModel="gpt-5.1")]
-    files = {".pi/agent/sessions/--demo--/a.jsonl": answers}
-    audit = audit_home(home, files)
+    audit = audit_home(home, {".pi/agent/sessions/--demo--/a.jsonl": answers})
     assert dollars(audit) == pytest.approx(0.625 + 1.0 + 0.125)
 
 
@@ -277,12 +276,7 @@ HOUR: Json = {
         (session("claude-opus-4-6", 100_000, inference_geo="us"), 0.55),
         (session("claude-opus-4-6", 0, **HOUR), 1.0),
         (session("claude-opus-4-6", 0, server_tool_use={"web_search_requests": 3}), 0.03),
-        (
-            session(
-                "claude-opus-4-6", 100_000, speed="fast", server_tool_use={"web_search_requests": 1}
-            ),
-            3.01,
-        ),
+        (session("claude-opus-4-6", 100_000, speed="fast", server_tool_use={"web_search_requests": 1}), 3.01),
         (session("claude-opus-4-6", 300_000, **HOUR), 5.0),
         (session("claude-sonnet-4-5", 300_000), 1.8),
         (session("claude-sonnet-4-5", 200_000), 0.6),
@@ -293,7 +287,7 @@ HOUR: Json = {
         (rollout("gpt-5.4", 300_000, "priority"), 3.0),
         (rollout("gpt-5.4", 100_000, "flex"), 0.125),
     ],
-)
+)  # fmt: skip
 def test_each_rate_has_its_price(home: Path, files: dict[str, list[Json]], cost: float) -> None:
     assert dollars(audit_home(home, files)) == pytest.approx(cost)
 
@@ -301,15 +295,12 @@ def test_each_rate_has_its_price(home: Path, files: dict[str, list[Json]], cost:
 @pytest.mark.parametrize(
     ("files", "named"),
     [
-        (
-            session("claude-haiku-4-5", 9, server_tool_use={"web_search_requests": 2}),
-            "claude-haiku-4-5 (2 web searches) is priced as claude-haiku-4-5.",
-        ),
+        (session("claude-haiku-4-5", 9, server_tool_use={"web_search_requests": 2}), "claude-haiku-4-5 (2 web searches) is priced as claude-haiku-4-5."),
         (with_search(rollout("gpt-5.1", 9)), "gpt-5.1 (1 web search) is priced as gpt-5.1."),
         (rollout("gpt-5.1", 9, "flex"), "gpt-5.1 (flex) is priced as gpt-5.1."),
         (rollout("gpt-5.1", 9, "scale"), "gpt-5.1 (scale) is priced as gpt-5.1."),
     ],
-)
+)  # fmt: skip
 def test_rate_without_price_is_named(home: Path, files: dict[str, list[Json]], named: str) -> None:
     audit_home(home, files)
     assert named in " ".join(printed("audit", "--workers", "1").split())

@@ -116,8 +116,7 @@ def leave_openclaw(home: Path) -> Path:
 
 def leave_hermes(home: Path) -> Path:
     row = "insert into messages values (1, 's', 'assistant', 'Seen.', null, null, 1, 1, 0)"
-    statements = [*filter(str.strip, HERMES.split(";")), row]
-    return write_store(home, "state.db", *statements)
+    return write_store(home, "state.db", *[*filter(str.strip, HERMES.split(";")), row])
 
 
 def leave_pi(home: Path) -> Path:

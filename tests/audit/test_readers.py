@@ -109,8 +109,7 @@ def test_codex_copied_history_is_free_and_input_includes_cached(tmp_path: Path) 
         count(2),
         count(2),
     )
-    audit = read(tmp_path, read_codex)
-    (run,) = audit.runs
+    (run,) = read(tmp_path, read_codex).runs
     assert run.usage == [Usage("gpt-x", 30, 60, 10, output=2)]
     assert [message["role"] for message in run.messages] == ["assistant", "tool"]
 
@@ -127,8 +126,7 @@ def test_codex_text_and_calls_of_one_answer_are_one_call(tmp_path: Path) -> None
         tmp_path / "sessions" / "rollout-x.jsonl",
         *({"type": "response_item", "payload": item} for item in items),
     )
-    audit = read(tmp_path, read_codex)
-    (run,) = audit.runs
+    (run,) = read(tmp_path, read_codex).runs
     assert [message["role"] for message in run.messages] == [
         "assistant",
         *["tool"] * 2,
@@ -181,8 +179,7 @@ SPANS = {"resourceSpans": [{"scopeSpans": [{"spans": CALLS}]}]}
     [CHAT, {"model": "m", "messages": CHAT}, {"system": "Be.", "messages": BLOCKS}, BLOCKS, SPANS],
 )
 def test_each_file_format_is_read(tmp_path: Path, value: object) -> None:
-    audit = read(write(tmp_path / "file.json", value), read_files)
-    (run,) = audit.runs
+    (run,) = read(write(tmp_path / "file.json", value), read_files).runs
     roles = [message["role"] for message in run.messages if message["role"] != "system"]
     assert roles == ["user", "assistant", "tool", "assistant"]
     assert run.messages[-2]["content"] in ("seen a", [{"type": "text", "text": "seen a"}])

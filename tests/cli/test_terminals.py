@@ -80,8 +80,7 @@ def test_json_escapes_non_ascii_letters(session: str) -> None:
 
 def test_days_are_marked_as_utc(session: str) -> None:
     zone = "Etc/GMT-14" if datetime.now(UTC).hour >= 10 else "Etc/GMT+12"
-    process = run("savings", encoding="utf-8", TZ=zone)
-    assert b"day (UTC)" in process.stdout
+    assert b"day (UTC)" in run("savings", encoding="utf-8", TZ=zone).stdout
     for command in ("savings", "sessions"):
         assert b"UTC" in run(command, "--help", encoding="utf-8").stdout
 

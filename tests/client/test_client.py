@@ -245,8 +245,7 @@ def test_fit_keeps_pinned_calls(client: ContextRender, session: str) -> None:
 
 def test_fit_keeps_results_of_bypassed_tools(client: ContextRender, session: str) -> None:
     messages = history(12)
-    rendered = client.fit(session, messages, budget=1_500, fail_open=False)
-    assert rendered.changed
+    assert client.fit(session, messages, budget=1_500, fail_open=False).changed
     with_bypass = client.fit(session, messages, budget=1_500, bypass_tools=["*"], fail_open=False)
     assert [message for message in with_bypass.messages if message["role"] == "tool"] == [
         message for message in messages if message["role"] == "tool"

@@ -46,8 +46,7 @@ def test_client_parameters_equal_endpoint_fields(
 @pytest.mark.parametrize("client", [ContextRender, AsyncContextRender])
 def test_return_types_equal_reports(walkers: dict[str, Any], client: Any, method: str) -> None:
     return_type = plain(get_type_hints(getattr(client, method))["return"])
-    reports = plain(get_type_hints(walkers[method])["reports"])
-    assert reports == f"list[{return_type}]"
+    assert plain(get_type_hints(walkers[method])["reports"]) == f"list[{return_type}]"
 
 
 def test_api_document_lists_endpoint_fields(walkers: dict[str, Any]) -> None:

@@ -121,8 +121,7 @@ def test_large_history_is_forgotten_but_stays_recorded(monkeypatch: pytest.Monke
         messages = [{"role": "user", "content": "x" * characters}]
         key = Key(None, session, "")
         snapshot = cache.snapshot(key, messages, messages, None)
-        prefix = RecordedPrefix(1, snapshot.fingerprint, "d")
-        cache.remember(key, snapshot, prefix)
+        cache.remember(key, snapshot, RecordedPrefix(1, snapshot.fingerprint, "d"))
     cache.drop_large()
     for session, characters in histories.items():
         key, messages = Key(None, session, ""), [{"role": "user", "content": "x" * characters}]

@@ -101,8 +101,7 @@ def test_narrow_screens_need_no_horizontal_scrolling(visit: Visit) -> None:
     console = visit(viewport={"width": 360, "height": 740}).enter()
     for view in VIEWS:
         open_view(console, view)
-        wide = console.page.evaluate("document.documentElement.scrollWidth")
-        assert wide <= 360, view
+        assert console.page.evaluate("document.documentElement.scrollWidth") <= 360, view
 
 
 def presses(console: Console, until: str) -> int:

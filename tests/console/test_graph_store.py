@@ -86,8 +86,7 @@ def test_edges_are_followed_by_click(console: Console) -> None:
     expect(edge_links).to_have_count(1)
     edge_links.first.click()
     expect(page.locator("main h2")).to_contain_text("message 0")
-    node = look(console.service, id=page.url.rpartition("/")[2])
-    assert node["kind"] == "Message"
+    assert look(console.service, id=page.url.rpartition("/")[2])["kind"] == "Message"
     edges = event_before_a_result(console.service)["edges"]
     wide = max(edges, key=lambda edge: edge["kind"] == "HasResult")
     page.evaluate("where => { location.hash = where }", f"#/store/{wide['id']}")

@@ -31,8 +31,7 @@ def test_console_marks_uses_of_old_versions(console: Console) -> None:
     page = console.open(SESSION, "call", 3).page
     used = page.get_by_label("Results it used")
     expect(used.get_by_text(MARK)).to_have_attribute("title", "The file was edited at call 2")
-    scores = page.locator(".scores")
-    expect(scores.get_by_text(MARK)).to_have_count(1)
+    expect(page.locator(".scores").get_by_text(MARK)).to_have_count(1)
     page = console.open(SESSION, "call", 2).page
     expect(page.get_by_label("Results it used")).not_to_contain_text(MARK)
     page = console.open(SESSION, "timeline").page

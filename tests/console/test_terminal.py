@@ -169,8 +169,7 @@ def test_json_output_equals_endpoint(service: Service, command: list[str]) -> No
 def test_recall_prints_complete_results(service: Service) -> None:
     first = service("explain", session=ORDERS)["results"][0]
     arguments = [ORDERS, str(first["position"])]
-    report = json.loads(run(service, "recall", *arguments, "--json"))
-    (result,) = report["results"]
+    (result,) = json.loads(run(service, "recall", *arguments, "--json"))["results"]
     printed = run(service, "recall", *arguments)
     assert printed.startswith(f"#{first['position']} {first['name']}")
     assert result["message"]["content"] in printed
@@ -249,8 +248,7 @@ def test_savings_are_equal_in_every_view(service: Service, console: Console) -> 
             assert counted[name] == row[name] == totals[name]
         link = service("share_session", session=model, days=1)
         secret = link["path"].split("view=")[1].split("&")[0]
-        shared = complete(service.of(secret), "savings", session=model)
-        assert shared["totals"] == totals
+        assert complete(service.of(secret), "savings", session=model)["totals"] == totals
     assert rows["nobody-knows-this"]["cost"] is None
 
     told = {}

@@ -168,8 +168,7 @@ def test_prompt_is_shown_and_copied_exactly(visit: Visit, service: Service) -> N
     module: dict[str, Any] = {}
     exec(copied("pytest fixture").replace("@pytest.fixture\n", ""), module)
     assert module["prompt"]() == prompt
-    command = shlex.split(copied("curl"))
-    assert json.loads(command[-1])["messages"] == prompt
+    assert json.loads(shlex.split(copied("curl"))[-1])["messages"] == prompt
 
 
 def test_call_view_uses_settings_in_address(console: Console, service: Service) -> None:
@@ -223,8 +222,7 @@ def test_call_view_shows_answer(console: Console, service: Service) -> None:
 
 
 def test_two_calls_are_compared(console: Console, service: Service) -> None:
-    turns = service.timeline(ORDERS)
-    last = len(turns)
+    last = len(service.timeline(ORDERS))
     console.open(ORDERS, "call", last)
     console.page.get_by_text("Compare with another call").click()
     status = console.page.locator(".compare [role=status]")
@@ -364,8 +362,7 @@ def test_setting_chosen_on_curve_is_shown(console: Console, service: Service) ->
 
 
 def test_running_session_is_followed(console: Console, service: Service) -> None:
-    messages = service.runs[ORDERS][:8]
-    service.record("running", messages)
+    service.record("running", service.runs[ORDERS][:8])
     console.open("running")
     expect(console.page.get_by_text("Model’s turn")).to_be_visible()
     service.record("running", service.runs[ORDERS][:20])

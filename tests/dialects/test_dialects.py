@@ -78,8 +78,7 @@ def test_calls_and_results_stay_paired(dialect: str, data: st.DataObject, budget
     if not transcript.messages:
         return
     call_of_result = CallPairs(transcript.messages).call_of_result
-    new_body = transcript.apply(plan_of(transcript.messages, budget))
-    calls, results = ends(new_body)
+    calls, results = ends(transcript.apply(plan_of(transcript.messages, budget)))
     calls_before, results_before = ends(body)
     stray_results = len(results_before) - (len(call_of_result) if dialect != "observations" else 0)
     stray_calls = len(calls_before) - (len(call_of_result) if dialect != "observations" else 0)
@@ -144,8 +143,7 @@ def test_restored_result_has_its_call(dialect: str, data: st.DataObject) -> None
         transcript.result(result)
         assert plan.show_result(result)
     assert plan.omitted_results() == []
-    new_body = transcript.apply(plan)
-    assert sorted(ends(new_body)[0]) == sorted(ends(body)[0])
+    assert sorted(ends(transcript.apply(plan))[0]) == sorted(ends(body)[0])
 
 
 @given(data=st.data())

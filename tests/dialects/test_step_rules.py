@@ -128,8 +128,7 @@ def test_signature_in_id_is_moved_to_field() -> None:
     """LiteLLM writes it into the id and reads both."""
     calls = [chat_call("call_1__thought__SIG"), chat_call("call_2")]
     body = {"messages": [ASK, *chat_step(calls), *chat_step([chat_call("call_3")])]}
-    transcript = read("chat", body)
-    new_body = without(transcript, 2)
+    new_body = without(read("chat", body), 2)
     assert signature(new_body["messages"][1]["tool_calls"][0]) == "SIG"
 
 
@@ -207,8 +206,7 @@ def test_interleaved_thinking_is_valid_without_its_call(case: str) -> None:
     blocks = [*INTERLEAVED[case], use("a")]
     first, results = blocks_step([block for block in blocks if block["type"] == "tool_use"])
     step = [{**first, "content": blocks}, results, *blocks_step([use("z")])]
-    body = {"messages": [ASK, *step]}
-    transcript = read("messages", body)
+    transcript = read("messages", {"messages": [ASK, *step]})
     paired = transcript.call_pairs.call_of_result
     for omitted in ([n] for n in results_of(transcript) if n in paired):
         assert not faults("messages", without(transcript, *omitted)), omitted
@@ -358,8 +356,7 @@ def test_result_without_id_does_not_take_a_later_results_call() -> None:
 
 def test_unknown_item_is_not_merged() -> None:
     odd = {"role": "assistant", "content": None, "tool_calls": [{"id": "", "function": {}}]}
-    step = chat_step([chat_call("a")], "Step.")
-    body = {"messages": [ASK, *step, odd, ASK]}
+    body = {"messages": [ASK, *chat_step([chat_call("a")], "Step."), odd, ASK]}
     transcript = read("chat", body)
     plan = MessagePlan(transcript.messages, [{"message": n, "calls": []} for n in (0, 1, 3)])
     assert odd in transcript.apply(plan)["messages"]

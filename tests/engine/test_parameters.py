@@ -47,8 +47,7 @@ def test_pinned_result_is_complete_under_every_policy(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", ["prune", "contextrender", "reuse_density"])
 def test_pins_above_half_the_budget_become_excerpts(policy: str) -> None:
-    messages = run(700, 700, 700, 700)
-    rendered, prompt = render(messages, 4_000, policy, pins=SKILL)
+    rendered, prompt = render(run(700, 700, 700, 700), 4_000, policy, pins=SKILL)
     displays = rendered.pinned
     assert list(displays) == [2, 4, 6, 8]
     assert displays[8] == "complete"
@@ -86,8 +85,7 @@ def test_cache_aware_policy_keeps_pins_and_prefix() -> None:
 @given(transcripts(), st.sampled_from([200, 700, 1_500]), st.sampled_from(sorted(POLICIES)))
 @modest
 def test_budget_holds_for_any_pins(messages: list[Json], budget: int, policy: str) -> None:
-    all_pins = Pins(pinned_tools=("*",))
-    rendered, _ = render(messages, budget, policy, pins=all_pins)
+    rendered, _ = render(messages, budget, policy, pins=Pins(pinned_tools=("*",)))
     calls = [call for call in rendered.view.history.results.call_event if call >= 0]
     assert len(rendered.pinned) == len(calls)
     if policy != "full":

@@ -117,8 +117,7 @@ def test_figures_of_a_small_run() -> None:
     def watch(_: Case, turn: Turn, prompt: Prompt) -> None:
         prompts_by_turn.append((turn.number, prompt))
 
-    scores = replay_run(SMALL, [Case("prune", 90)], NoEmbedder(), watch)
-    (score,) = scores.cases
+    (score,) = replay_run(SMALL, [Case("prune", 90)], NoEmbedder(), watch).cases
     assert [turn.position for turn in turns_of(SMALL)] == [2, 4, 6]
     assert [sorted(prompt.complete) for _, prompt in prompts_by_turn] == [[], [3], [5]]
     figures: Json = score.to_json()

@@ -81,8 +81,7 @@ def test_closed_loop_cost_decides_if_replayed() -> None:
 def test_full_history_is_best_if_little_is_saved() -> None:
     assert budget(verdict((6000, figures(0.985, 1.0)))) is None
     assert budget(verdict((6000, figures(0.975, 1.0)))) == 6000
-    full = Case("full", 6000)
-    assert verdict_on([(full, figures(0.1, 1.0))], "openai", 2).best is None
+    assert verdict_on([(Case("full", 6000), figures(0.1, 1.0))], "openai", 2).best is None
 
 
 def test_no_misses_if_no_step_uses_a_result() -> None:
@@ -127,8 +126,7 @@ def test_length_that_pays_ignores_single_short_runs() -> None:
     case = Case("contextrender_cache_aware", 6000)
     costs = {4_000: 0.5, 5_000: 1.1, 6_000: 1.0, 7_000: 1.2, 9_000: 0.8, 12_000: 0.7}
     runs = [RunLength(tokens, {case: cost}) for tokens, cost in costs.items()]
-    result = verdict_on([(case, figures(0.5, 1.0))], "openai", 3, runs)
-    assert result.pays_from == 9_000
+    assert verdict_on([(case, figures(0.5, 1.0))], "openai", 3, runs).pays_from == 9_000
 
 
 def test_length_that_pays_without_cache_is_the_budget(

@@ -67,8 +67,7 @@ def test_dry_run_lists_changes_and_uninstall_undoes_them(machine: Machine, name:
     before = machine.files()
     planned = machine.run("install", name, "--dry-run")
     assert machine.files() == before
-    printed = machine.run("install", name)
-    assert printed.startswith(planned)
+    assert machine.run("install", name).startswith(planned)
     installed = machine.files()
     assert any("contextrender" in text.decode() for text in installed.values())
     machine.run("install", name)

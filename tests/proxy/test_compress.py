@@ -141,8 +141,7 @@ def test_named_format_keeps_first_calls_on_branch(setup: Setup) -> None:
     fields = {"session": name, "format": "messages", "client": "claude"}
     compress(setup, [question, system([block])], **fields)
     later = [question, system("# Environment"), assistant([tool_use]), user([tool_result])]
-    reply = compress(setup, later, **fields)
-    assert reply["messages"] == later
+    assert compress(setup, later, **fields)["messages"] == later
     session = setup.service.inspect_session(name)["session"]
     assert (session["branches"], session["client"]) == (1, "claude")
 

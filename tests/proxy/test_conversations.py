@@ -125,8 +125,7 @@ def test_new_proxy_uses_the_same_names(start: Start) -> None:
 
 def test_equal_cache_key_gives_two_sessions(setup: Setup) -> None:
     key = f"demo-{uuid.uuid4().hex}"
-    a = [user("I am A."), *tool_step("a1", SECRET)]
-    first = send(setup, a, prompt_cache_key=key)
+    first = send(setup, [user("I am A."), *tool_step("a1", SECRET)], prompt_cache_key=key)
     second = send(setup, [user("I am B.")], prompt_cache_key=key)
     # The proxy sends a call that is certain to fit before the service has recorded it.
     until(lambda: setup.service.list_sessions(query=second)["sessions"])
@@ -240,11 +239,9 @@ def test_history_stored_by_provider_is_not_recorded(setup: Setup) -> None:
         assert setup.model.asked[-1].json == body
         assert "x-contextrender-tokens-after" not in response.headers
         assert "x-contextrender-fail-open" not in response.headers
-        dialect = path.partition("/")[0]
-        fit = setup.service.fit(name, body, dialect=dialect, budget=300)
+        fit = setup.service.fit(name, body, dialect=path.partition("/")[0], budget=300)
         assert (fit.body, fit.changed, fit.failure) == (body, False, "")
-    listed = setup.service.list_sessions(query=name)["sessions"]
-    assert listed == []
+    assert setup.service.list_sessions(query=name)["sessions"] == []
 
 
 @pytest.mark.parametrize(

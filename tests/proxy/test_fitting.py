@@ -75,8 +75,7 @@ def test_headers_set_budget_and_policy(setup: Setup, session: str) -> None:
     agent.headers = {"x-contextrender-budget": "100000"}
     assert len(agent.results(agent.grown(7).run(1)[0]["messages"])) == 7
     agent.headers = {"x-contextrender-budget": "400", "x-contextrender-policy": "prune"}
-    request_bodies = agent.run(1)
-    assert 0 < len(agent.results(request_bodies[0]["messages"])) < 4
+    assert 0 < len(agent.results(agent.run(1)[0]["messages"])) < 4
 
 
 def test_moving_message_stays_last_and_is_not_recorded(setup: Setup, session: str) -> None:
@@ -97,8 +96,7 @@ def test_changing_system_prompt_makes_no_branch(setup: Setup, session: str) -> N
         head = {"type": "text", "text": f"x-anthropic-billing-header: cch={number};"}
         prompt = {"type": "text", "text": f"Be brief. It is 12:0{number}.", "cache_control": {}}
         agent.extra["system"] = [head, prompt]
-        request_body = agent.run(1)[0]
-        assert request_body["system"] == [head, prompt]
+        assert agent.run(1)[0]["system"] == [head, prompt]
     assert setup.service.inspect_session(session)["session"]["branches"] == 1
 
 
@@ -135,8 +133,7 @@ def test_images_are_sent_and_not_recorded(setup: Setup, session: str) -> None:
     data = "data:image/png;base64," + "QUJD" * 1000
     image = {"type": "image_url", "image_url": {"url": data}}
     agent.items[1]["content"].append(image)
-    messages = agent.grown(7).run(1)[0]["messages"]
-    assert image in messages[1]["content"]
+    assert image in agent.grown(7).run(1)[0]["messages"][1]["content"]
     assert "QUJDQUJD" not in str(setup.service.export_session(session))
 
 
@@ -155,8 +152,7 @@ def test_call_that_surely_fits_does_not_wait_for_service(start: Start, session: 
         return reply
 
     client.render = slowly  # type: ignore[method-assign]
-    agent = ChatAgent(setup, session)
-    agent.run(8)
+    ChatAgent(setup, session).run(8)
     assert not waited
     # Calls are recorded one after the other.
     until(lambda: len(begun) == 1)

@@ -1,4 +1,5 @@
 """An agent's own calls: compactions are sent in full, titles and quota checks are not recorded."""
+# ruff: noqa: E501
 
 import uuid
 from typing import Any
@@ -169,13 +170,9 @@ def test_other_requests_are_not_compactions(body: Json) -> None:
         (MessagesAgent, user(CLAUDE), anthropic_message([{"type": "text", "text": "So far."}])),
         (ResponsesAgent, ask(CODEX) | {"type": "message"}, response([])),
         (ResponsesAgent, {"type": "compaction_trigger"}, response([])),
-        (
-            ChatAgent,
-            ask("Provide a detailed prompt for continuing our conversation above."),
-            chat("So far."),
-        ),
+        (ChatAgent, ask("Provide a detailed prompt for continuing our conversation above."), chat("So far.")),
     ],
-)
+)  # fmt: skip
 def test_compaction_is_sent_in_full(
     setup: Setup, kind: type[Agent], item: Json, reply: Json
 ) -> None:
@@ -194,19 +191,9 @@ def test_compaction_is_sent_in_full(
 SIDE: list[Json] = [
     {"system": "Write the title in the language of the user.", "messages": [ask("Fix it.")]},
     {"max_tokens": 1, "messages": [ask("quota")]},
-    {
-        "tools": [],
-        "system": "Analyze if this message indicates a new conversation topic.",
-        "messages": [ask("Fix it.")],
-    },
-    {
-        "messages": [
-            system("You are a title generator. You output ONLY a thread title."),
-            ask("Generate a title for this conversation:"),
-            ask("Fix it."),
-        ]
-    },
-]
+    {"tools": [], "system": "Analyze if this message indicates a new conversation topic.", "messages": [ask("Fix it.")]},
+    {"messages": [system("You are a title generator. You output ONLY a thread title."), ask("Generate a title for this conversation:"), ask("Fix it.")]},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("body", SIDE)

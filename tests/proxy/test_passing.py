@@ -132,14 +132,12 @@ def test_uploads_are_streamed(setup: Setup) -> None:
 @pytest.mark.parametrize("raw", [b"", b"[]", b"\xff", b'{"messages": 3}'])
 def test_invalid_model_call_is_forwarded(setup: Setup, raw: bytes) -> None:
     setup.model.script = [json_reply({"error": {"message": "bad"}}, 400)]
-    response = setup.http.post("/v1/chat/completions", content=raw)
-    assert response.status_code == 400
+    assert setup.http.post("/v1/chat/completions", content=raw).status_code == 400
     assert setup.model.asked[0].body == raw
 
 
 def test_unreachable_provider_is_502(start: Start) -> None:
-    setup = start(upstream="http://127.0.0.1:9/v1")
-    response = setup.post("/v1/chat/completions", HELLO)
+    response = start(upstream="http://127.0.0.1:9/v1").post("/v1/chat/completions", HELLO)
     assert response.status_code == 502
     assert response.json()["error"]["code"] == "upstream_unavailable"
 
@@ -202,8 +200,7 @@ def test_path_outside_provider_address_is_refused(setup: Setup, path: str) -> No
 
 def test_path_without_version_stays_below_provider_address(start: Start) -> None:
     setup = start()
-    behind = start(upstream=f"{setup.model.url}/gateway/v1")
-    behind.http.get("/files/a%20b/c.d..e?x=../y")
+    start(upstream=f"{setup.model.url}/gateway/v1").http.get("/files/a%20b/c.d..e?x=../y")
     assert setup.model.asked[-1].path.startswith("/gateway/files/a")
 
 

@@ -75,8 +75,7 @@ def test_results_of_bypassed_tools_are_kept(setup: Setup) -> None:
 
 
 def test_results_of_other_tools_are_omitted(start: Start) -> None:
-    setup = start(bypass_tools=frozenset({"Skill"}))
-    agent = ChatAgent(setup).grown(10)
+    agent = ChatAgent(start(bypass_tools=frozenset({"Skill"}))).grown(10)
     rename(agent, 3)
     shown = shown_to(agent)
     assert shown[:3] == [finding(number) for number in range(3)]

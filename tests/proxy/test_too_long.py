@@ -272,8 +272,7 @@ def test_reply_cut_at_any_byte_is_a_refusal_or_an_answer(coding: str) -> None:
 def test_reply_that_is_not_decoded_is_soon_passed_on(coding: str, pieces: list[bytes]) -> None:
     headers = [(b"content-type", b"text/event-stream"), (b"content-encoding", coding.encode())]
     remaining_piece = b"more"
-    reply = Reply([*pieces, remaining_piece], 200, headers)
-    start = asyncio.run(read_start(reply))
+    start = asyncio.run(read_start(Reply([*pieces, remaining_piece], 200, headers)))
     assert not start.is_refused and remaining_piece not in start.chunks
 
 
@@ -298,17 +297,11 @@ def test_next_call_is_smaller_after_refusal_within_text(setup: Setup, dialect: s
 @pytest.mark.parametrize(
     ("failed", "kind"),
     [
-        (
-            {"id": "r", "status": "failed", "error": {"code": "context_length_exceeded"}},
-            "application/json",
-        ),
+        ({"id": "r", "status": "failed", "error": {"code": "context_length_exceeded"}}, "application/json"),
         (error("This model's maximum context length is 1000 tokens."), "text/event-stream"),
-        (
-            {"base_resp": {"status_code": 2013, "status_msg": "context window exceeds limit"}},
-            "application/json",
-        ),
+        ({"base_resp": {"status_code": 2013, "status_msg": "context window exceeds limit"}}, "application/json"),
     ],
-)
+)  # fmt: skip
 def test_failed_reply_with_status_200_is_retried(setup: Setup, failed: Json, kind: str) -> None:
     body = json.dumps(failed).encode()
     Limited(setup, Reply([body], 200, [(b"content-type", kind.encode())]))
@@ -403,14 +396,10 @@ def test_retried_compaction_is_smaller(setup: Setup) -> None:
         error("Too many tokens, please wait before trying again."),
         error("no such model"),
         error("messages.1: `tool_use` ids were found without `tool_result` blocks"),
-        error(
-            "max_tokens is too large: 100000. This model supports at most 16384 completion tokens"
-        ),
+        error("max_tokens is too large: 100000. This model supports at most 16384 completion tokens"),
         error("Invalid 'tools': array too long. Expected an array with maximum length 128"),
         error("tool description exceeds the maximum length of 1024 characters"),
-        error(
-            "Invalid 'messages[3].tool_calls[0].id': string too long. Expected maximum length 40"
-        ),
+        error("Invalid 'messages[3].tool_calls[0].id': string too long. Expected maximum length 40"),
         error("temperature: Input should be less than or equal to 1"),
         error("The maximum number of tokens per day has been exceeded."),
         error("This organization has reached its monthly token limit."),
@@ -423,7 +412,7 @@ def test_retried_compaction_is_smaller(setup: Setup) -> None:
         error("Invalid 'input[3].name': string too long. Expected maximum length 64"),
         error("输入请求频率超过限制"),
     ],
-)
+)  # fmt: skip
 def test_other_errors_are_not_refusals(said: Json) -> None:
     assert Refusal.read(400, json.dumps(said).encode()) is None
 

@@ -201,8 +201,7 @@ def greedy(
         for candidate, useful in enumerate(usefulness):
             if candidate in selected or costs[candidate] + sum(costs[t] for t in selected) > free:
                 continue
-            redundancy = max([0.0, *(cosine[candidate][t] for t in selected)])
-            score = useful - penalty * redundancy
+            score = useful - penalty * max([0.0, *(cosine[candidate][t] for t in selected)])
             if score > best_score:
                 best, best_score = candidate, score
         if best < 0:

@@ -200,8 +200,7 @@ def test_address_in_variable_is_redirected(
     user: User, name: str, value: str, upstream: str, route: str
 ) -> None:
     user.variables[name] = value
-    redirect = user.runs(Command("mine", [name]), "x")
-    assert redirect.environment == {name: route}
+    assert user.runs(Command("mine", [name]), "x").environment == {name: route}
     assert user.upstreams == [upstream]
 
 

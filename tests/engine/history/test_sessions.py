@@ -115,5 +115,4 @@ def test_history_matches_longest_common_prefix(data: st.DataObject) -> None:
         assert (repeated.matched, recorder.branches) == (len(history), before)
         assert recorder.lines[repeated.branch][: len(history)] == history
         replies.append(history)
-    tellable = {digest(line, len(line)) for line in recorder.lines}
-    assert len(tellable) == len(recorder.lines)
+    assert len({digest(line, len(line)) for line in recorder.lines}) == len(recorder.lines)

@@ -57,16 +57,14 @@ def test_budget_starts_at_24000_and_shrinks_without_faults() -> None:
 
 
 def test_fault_raises_budget() -> None:
-    quiet = reading(30)
-    rendered, prompt = calls_of(quiet)[-1]
+    rendered, prompt = calls_of(reading(30))[-1]
     text = json.dumps(prompt)
     hidden = next(
         name for n in range(120) if (name := f"function_2_{n}") not in text and len(name) > 12
     )
     visible_name = next(name for n in range(120) if (name := f"function_28_{n}") in text)
     for name, faulted in ((hidden, True), (visible_name, False)):
-        now = reading(31, said={29: f"now {name}"})
-        after, _ = calls_of(now)[-1]
+        after, _ = calls_of(reading(31, said={29: f"now {name}"}))[-1]
         assert after.selection.follows_miss is faulted
         expected = 1 + auto_budget.GROWTH if faulted else STEP_DOWN
         assert after.budget == pytest.approx(rendered.budget * expected, abs=2)

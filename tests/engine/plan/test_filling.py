@@ -19,8 +19,7 @@ from tests.support.transcripts import step
 def write(words: int, answer: str = "written") -> list[Json]:
     """Return a call with a whole file as argument, and its short result."""
     text = " ".join(f"line_{n}" for n in range(words // 3))
-    arguments = json.dumps({"path": "src/App_1.py", "content": text})
-    return step("w", "write", arguments, answer)
+    return step("w", "write", json.dumps({"path": "src/App_1.py", "content": text}), answer)
 
 
 def newest_of(rendered: RenderedCall) -> set[int]:

@@ -92,8 +92,7 @@ def test_fixed_budget_and_model_window_are_strict(budget: int, window: int | Non
 
 
 def test_budget_is_at_least_half_of_recent_results() -> None:
-    texts = [rows(tokens) for tokens in (30_000, 25_000, 20_000)]
-    (first, _), _ = calls_after(*texts)
+    (first, _), _ = calls_after(*[rows(tokens) for tokens in (30_000, 25_000, 20_000)])
     results = first.view.history.results
     recent = [
         tokens

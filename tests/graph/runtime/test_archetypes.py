@@ -42,8 +42,7 @@ def test_changed_field_changes_the_row(module: str, name: str) -> None:
     kind = getattr(importlib.import_module(f"nodes.{module}"), name)
     hints = get_type_hints(kind)
     both = {f.name: TWO[get_origin(hints[f.name]) or hints[f.name]] for f in fields(kind)}
-    first = {field: values[0] for field, values in both.items()}
-    archetype, complete = build(kind, first)
+    archetype, complete = build(kind, {field: values[0] for field, values in both.items()})
     assert complete
     anchor = SimpleNamespace(archetype=archetype, access=Permission())
     before = encode([anchor])

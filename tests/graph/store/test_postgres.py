@@ -57,8 +57,7 @@ def test_unreachable_database_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_writable_host_of_several_is_used(cluster: Cluster, tmp_path: Path) -> None:
-    address = cluster.address.replace("host=", f"host={tmp_path},")
-    store = PostgresStore(address, Settings())
+    store = PostgresStore(cluster.address.replace("host=", f"host={tmp_path},"), Settings())
     store.write(unit(store))
     store.close()
 

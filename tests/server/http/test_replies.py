@@ -124,8 +124,7 @@ REPORTS = st.recursive(
 @given(REPORTS)
 @settings(max_examples=20)
 def test_in_process_reply_equals_json(report: Any) -> None:
-    text = json_value({"reports": [report]})
-    assert text == from_json(encode({"reports": [report]}))
+    assert json_value({"reports": [report]}) == from_json(encode({"reports": [report]}))
 
 
 class Reporting:

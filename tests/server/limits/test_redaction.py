@@ -1,4 +1,5 @@
 """Redaction rules remove secrets from messages before they are stored, over real HTTP and files."""
+# ruff: noqa: E501
 
 import json
 import string
@@ -204,20 +205,12 @@ def random_text(size: int) -> st.SearchStrategy[str]:
 
 SECRETS: dict[str, st.SearchStrategy[tuple[str, str]]] = {
     "keys": random_text(24).map(lambda secret: ("note", f"sk-{secret}")),
-    "AWS keys": st.tuples(
-        st.sampled_from(["aws_secret_access_key", "SecretAccessKey", "AWS_SECRET_KEY"]),
-        random_text(40),
-    ),
-    "passwords": st.tuples(
-        st.sampled_from(["password", "DB_PASSWORD", "secret", "api_key", "refresh-token"]),
-        random_text(12),
-    ),
+    "AWS keys": st.tuples(st.sampled_from(["aws_secret_access_key", "SecretAccessKey", "AWS_SECRET_KEY"]), random_text(40)),
+    "passwords": st.tuples(st.sampled_from(["password", "DB_PASSWORD", "secret", "api_key", "refresh-token"]), random_text(12)),
     "tokens": random_text(20).map(lambda secret: ("note", f"Bearer {secret}")),
-    "private_keys": random_text(40).map(
-        lambda secret: ("note", f"-----BEGIN RSA PRIVATE KEY-----\n{secret}")
-    ),
+    "private_keys": random_text(40).map(lambda secret: ("note", f"-----BEGIN RSA PRIVATE KEY-----\n{secret}")),
     "emails": random_text(12).map(lambda secret: ("note", f"{secret}@example.org")),
-}
+}  # fmt: skip
 """A name and a value whose last word is secret, for each rule."""
 
 

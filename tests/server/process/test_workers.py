@@ -44,8 +44,7 @@ def workers_of(server: Server) -> list[int]:
 
 def sync(client: httpx.Client, session: str, count: int) -> httpx.Response:
     messages = [{"role": "user", "content": f"message {number}"} for number in range(count)]
-    fields = {"session": session, "messages": messages}
-    return client.post("/walker/sync", json=fields)
+    return client.post("/walker/sync", json={"session": session, "messages": messages})
 
 
 def test_session_continues_in_any_worker(connect: Connect) -> None:
