@@ -39,7 +39,8 @@ def test_each_call_stores_its_prompt_and_settings(alice: User) -> None:
         assert (call["model"], call["client"]) == ("gpt-5.1", "tester")
         (turn,) = (turn for turn in turns if turn["turn"] == call["turn"])
         assert [results[n] for n in numbers_in(turn["complete"])] == view["complete"]
-    assert alice.graph().pairs("AwaitsAnswer") == []
+    assert len(alice.graph().pairs("HasFirstCall")) == 1
+    assert len(alice.graph().pairs("NextCall")) == len(answers) - 1
     (row,) = alice.api("total_savings")["rows"]
     sizes = [[view[name] for name in SIZES] for view in replies]
     names = [row[name] for name in ("client", "model", "policy", "delivery")]

@@ -541,7 +541,7 @@ def test_damaged_sessions_do_not_count_in_the_sums_of_tools(alice: User) -> None
     alice.api.refused("tools", 422, "corrupted", session="s", branch=0)
 
 
-JOINED = ("AwaitsAnswer", "AnsweredBy", "NextCall")
+JOINED = ("HasFirstCall", "AnsweredBy", "NextCall")
 EDGES = ("Owns", "HasBranch", "HasFirstEvent", "HasResult", "Reuse")
 
 

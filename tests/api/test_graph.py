@@ -36,7 +36,7 @@ def test_session_is_stored_as_messages_calls_and_results(alice: User) -> None:
     alice.api("render", session="s", messages=FLOW, budget=64)
     graph = alice.graph()
     graph.check()
-    once = ("Session", "Branch", "ModelCall", "Owns", "HasBranch", "HasFirstEvent", "AwaitsAnswer")
+    once = ("Session", "Branch", "ModelCall", "Owns", "HasBranch", "HasFirstEvent", "HasFirstCall")
     events = {"Message": 5, "ToolCall": 3, "ToolResult": 3, "Next": 10}
     edge_counts = {"HasResult": 3, "Reuse": 3, "ShowsComplete": 2}
     assert graph.counts == dict.fromkeys(once, 1) | events | edge_counts

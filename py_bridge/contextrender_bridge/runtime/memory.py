@@ -306,13 +306,6 @@ class RequestMemory(TieredMemory):
             self._remove_from_ends(anchor)
         self._forget_edges_at(id)
 
-    def delete_edge(self, source: UUID, kind: type, target: UUID) -> None:
-        """Delete an edge with the next flush. It need not be loaded."""
-        if (id := edge_id(source, kind, target)) in self.__mem__:
-            self.delete(id)
-        elif self.owner is not None:
-            self._changes.deleted_edges[id] = (self.owner, source, self.number(kind), target)
-
     def require_unchanged(self, id: UUID) -> None:
         """Let each flush raise WriteConflict if another request has changed this node meanwhile."""
         self._changes.required_unchanged.add(id)
@@ -616,14 +609,6 @@ def add_edges(
             other_anchor.edges.append(anchor)
         anchors.append(anchor)
     memory.put_all(anchors)
-
-
-def delete_edge(source: object, kind: type, target: object) -> None:
-    """Delete the edge of a type from `source` to `target`, if there is one.
-
-    Unlike `del` in Jac, this does not read the source's other edges.
-    """
-    CURRENT.get().delete_edge(node_id(source), kind, node_id(target))
 
 
 @lru_cache(1_000)

@@ -24,7 +24,7 @@ from contextrender_bridge.sessions.ids import (
 )
 from contextrender_bridge.store import rows
 
-DERIVED_FROM_TARGET: Final = ("AwaitsAnswer", "NextCall", "Superseded")
+DERIVED_FROM_TARGET: Final = ("HasFirstCall", "NextCall", "Superseded")
 """The types of edges that are derived from the node at their target. The other derived edges are
 derived from the node at their source."""
 
@@ -63,12 +63,13 @@ class _EdgeCheck:
             self._into[target].add(edge)
         # Find the calls at the ends of edges, because the node of a call may be missing.
         call_edges = {nodes.store.kinds.number("nodes.edges", name): name for name in CALL_EDGES}
-        # `AwaitsAnswer` leads from a branch to a call. All other edges of a call lead from it.
-        calls = {
-            target if call_edges[kind] == "AwaitsAnswer" else source
-            for source, kind, target in self.edges
-            if kind in call_edges
-        }
+        calls: set[UUID] = set()
+        for source, kind, target in self.edges:
+            name = call_edges.get(kind)
+            if name in ("HasFirstCall", "NextCall"):
+                calls.add(target)
+            if name is not None and name != "HasFirstCall":  # `HasFirstCall` leads from a branch.
+                calls.add(source)
         self._missing_calls = calls - nodes.readable.keys() - nodes.unread_calls
         """Calls that edges lead to or from, but that have no node."""
         self._call_names: dict[UUID, str] = {}
@@ -196,9 +197,9 @@ class _EdgeCheck:
     ) -> Iterator[StoreFinding]:
         """Yield the missing edges of a branch's calls.
 
-        Each call that can be read requires these edges: from the call to its answer or, if the call
-        has no answer, from the branch to the call; and from the previous call to the call. Compare
-        the numbers of the call's other edges with the numbers in its record.
+        Each call that can be read requires these edges: from the call to its answer, if it has one;
+        and from the previous call or, if there is none, from the branch to the call. Compare the
+        numbers of the call's other edges with the numbers in its record.
         """
         nodes, required = self._nodes, list[Edge]()
         # Not every possible call was made.
@@ -215,23 +216,19 @@ class _EdgeCheck:
             # the answer.
             if is_answer_next and not is_second:
                 required.append(self._edge(id, "AnsweredBy", ids[history.events_before(messages)]))
-            else:
-                branch = branch_id(nodes.session, info.number)
-                required.append(self._edge(branch, "AwaitsAnswer", id))
-            if previous_call := self._previous_call(id, info, history, messages):
-                required.append(self._edge(previous_call, "NextCall", id))
+            required += self._edges_to_call(id, info, history, messages)
             yield from self._edge_counts(id)
         # All of these edges are right if they are stored, and missing if they are not.
         self._expected |= set(required)
         yield from self._missing_edges(required, f"branch {info.number}")
 
-    def _previous_call(
+    def _edges_to_call(
         self, id: UUID, info: BranchInfo, history: History, messages: int
-    ) -> UUID | None:
-        """Return the call before the call `id`, or None if there is none or it cannot be read.
+    ) -> list[Edge]:
+        """Return the edge to the call `id` from the call before it, or from its branch.
 
-        If it cannot be read, any edge to the call `id` may be right. Then add all stored edges to
-        it to `_expected`.
+        If the call before it cannot be read, any edge to the call `id` may be right. Then add all
+        stored edges to it to `_expected`, and return an empty list.
         """
         nodes = self._nodes
         absent = self._missing_calls | nodes.unread_calls
@@ -241,10 +238,10 @@ class _EdgeCheck:
         for previous in earlier:
             if previous in absent:
                 self._expected |= self._into[id]
-                return None
+                return []
             if _is_call(nodes.readable.get(previous)):  # Otherwise no call was made there.
-                return previous
-        return None
+                return [self._edge(previous, "NextCall", id)]
+        return [self._edge(branch_id(nodes.session, info.number), "HasFirstCall", id)]
 
     def _edge_counts(self, id: UUID) -> Iterator[StoreFinding]:
         """Yield a finding if a call has more or fewer edges than its node says.

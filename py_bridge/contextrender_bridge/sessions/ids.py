@@ -22,10 +22,10 @@ PLACE_BYTES: Final = 7
 """The number of bytes at the end of a branch's, event's or call's id that identify it within its
 session. The bytes before them are the same in all of the session's ids."""
 CALL_EDGES: Final = (
-    *("AwaitsAnswer", "AnsweredBy", "NextCall", "Misses"),
+    *("HasFirstCall", "AnsweredBy", "NextCall", "Misses"),
     *("ShowsComplete", "ShowsExcerpt", "Restores", "Drops"),
 )
-"""The types of a call's edges. `AwaitsAnswer` leads from the branch to the call, the other types
+"""The types of a call's edges. `HasFirstCall` leads from the branch to the call, the other types
 from the call."""
 
 

@@ -7,7 +7,7 @@ Every key begins with the owner: the id of the root node of the user whose graph
 import re
 from typing import Final
 
-VERSION: Final = 11
+VERSION: Final = 12
 """The version of these tables and of the nodes' fields. The program refuses other versions."""
 
 TABLES: Final = """
