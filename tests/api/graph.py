@@ -115,4 +115,4 @@ def _text(id: Any) -> str:
 
 
 def _fields(data: Any) -> dict[str, Any]:
-    return {} if data is None else rows.parse(rows.unpack(bytes(data)))[0]
+    return {} if data is None else rows.read_fields(bytes(data))

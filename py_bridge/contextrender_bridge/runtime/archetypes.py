@@ -188,7 +188,7 @@ def build(cls: type | None, values: Mapping[str, Any]) -> tuple[Any, bool]:
 def read_problem(name: TypeName, data: bytes) -> str:
     """Return why a stored row cannot be read as this type; empty if it can."""
     try:
-        values = rows.read(data)[1]
+        values = rows.read_fields(data)
         cls = type_of(name)
         build(cls, values)
     except (ValueError, TypeError) as problem:

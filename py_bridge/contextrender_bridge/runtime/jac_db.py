@@ -166,7 +166,7 @@ class OperatorMemory(PersistentMemory):
         row = matches[0]
         module, name = self._store.kinds.name(row.kind)
         try:
-            fields = rows.parse(rows.unpack(bytes(row.data)))[0]
+            fields = rows.read_fields(bytes(row.data))
         except ValueError as damage:
             fields = {"damaged": str(damage)}
         return {

@@ -72,11 +72,11 @@ def fetch_fields(ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
     memory = CURRENT.get()
     assert memory.owner is not None
     loaded = {id: row for id in ids if (row := memory.row(id)) is not None}
-    fields = {id: rows.parse(row)[0] for id, row in loaded.items()}
+    fields = {id: rows.read_fields(row) for id, row in loaded.items()}
     unread_ids = [id for id in ids if id not in loaded] if loaded else ids
     for id, _, _, data in memory.store.nodes(memory.owner, unread_ids):
         with suppress(ValueError):
-            fields[id] = rows.read(data)[1]
+            fields[id] = rows.read_fields(data)
     return fields
 
 
@@ -115,7 +115,7 @@ def fetch_edges(
         try:
             if source not in sources:
                 raise ValueError("an edge leads from another node")
-            edges.append((source, target, {} if data is None else rows.read(data)[1]))
+            edges.append((source, target, {} if data is None else rows.read_fields(data)))
         except ValueError:
             if strict:
                 raise

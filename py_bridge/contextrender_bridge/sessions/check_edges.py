@@ -319,7 +319,7 @@ def _damage(data: bytes | None) -> str:
 def _values(data: bytes | None) -> set[str] | None:
     """Return the values in the row of a reuse edge; None if it cannot be read."""
     try:
-        return set(rows.read(data or b"")[1]["values"])
+        return set(rows.read_fields(data or b"")["values"])
     except (ValueError, KeyError, TypeError):
         return None
 

@@ -101,7 +101,7 @@ class NodeCheck:
                 if name[1] == "ModelCall":
                     self.unread_calls.add(id)
             else:
-                self.readable[id] = rows.read(data)[1]
+                self.readable[id] = rows.read_fields(data)
 
     def _events(self, info: BranchInfo) -> Iterator[StoreFinding]:
         """Yield the missing events of a branch, and the messages whose digest is wrong.

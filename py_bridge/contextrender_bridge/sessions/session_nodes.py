@@ -43,7 +43,7 @@ def undeleted_nodes(store: Store, owner: UUID, removal: UUID) -> set[UUID]:
     """
     try:
         ((_, _, _, data),) = store.nodes(owner, [removal])
-        fields = rows.read(data)[1]
+        fields = rows.read_fields(data)
         link_ids = {UUID(id) for id in fields["link_ids"]}
         session = session_id_of(owner, fields["key"])
     except (ValueError, KeyError, TypeError, AttributeError):

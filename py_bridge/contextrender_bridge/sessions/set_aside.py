@@ -120,7 +120,7 @@ def _fields_of(store: Store, owner: UUID, session: UUID, kind: int) -> dict[str,
     """
     for _, _, number, data in store.nodes(owner, [session]):
         try:
-            fields = rows.read(data)[1]
+            fields = rows.read_fields(data)
         except ValueError:
             return None
         is_session = number == kind and isinstance(fields.get("created_at"), float)

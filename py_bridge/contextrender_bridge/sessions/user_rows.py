@@ -95,7 +95,7 @@ def listed_fields(
         for id, data in node_rows:
             last = store.uuid(id)
             with suppress(ValueError):
-                yield rows.read(row_data(data))[1]
+                yield rows.read_fields(row_data(data))
 
 
 def all_usage_totals(store: Store) -> Iterator[list[Row]]:

@@ -142,17 +142,7 @@ def pack(row: bytes) -> bytes:
 
 def unpack(stored_row: bytes) -> bytes:
     """Return the uncompressed form of a stored row. Raise ValueError if the row is damaged."""
-    flag = stored_row[:1]
-    if len(stored_row) <= _HEADER_BYTES or flag not in (_IS_UNCOMPRESSED, _IS_COMPRESSED):
-        raise ValueError("the row is damaged: it has no head")
-    if flag == _IS_UNCOMPRESSED:
-        return stored_row
-    end = _json_end(stored_row)
-    try:
-        json_bytes = _decompress(stored_row[_HEADER_BYTES:end])
-    except zstandard.ZstdError as damage:
-        raise ValueError(f"the row is damaged: {damage}") from None
-    return _with_header(_IS_UNCOMPRESSED, json_bytes, stored_row[end:])
+    return _with_header(_IS_UNCOMPRESSED, *_parts(stored_row))
 
 
 def read(stored_row: bytes) -> DecodedRow:
@@ -160,8 +150,8 @@ def read(stored_row: bytes) -> DecodedRow:
 
     Raise ValueError if the row is damaged.
     """
-    row = unpack(stored_row)
-    return row, *parse(row)
+    parts = _parts(stored_row)
+    return _with_header(_IS_UNCOMPRESSED, *parts), *_decode(*parts)
 
 
 def read_all(stored_rows: Iterable[bytes | None]) -> list[DecodedRow | ValueError]:
@@ -178,13 +168,39 @@ def read_all(stored_rows: Iterable[bytes | None]) -> list[DecodedRow | ValueErro
     return decoded
 
 
-def parse(row: bytes) -> tuple[Fields, Fields]:
-    """Return the fields and the metadata of an uncompressed row.
+def read_fields(row: bytes) -> Fields:
+    """Return the fields of a row, which may be stored or uncompressed.
 
     Raise ValueError if the row is damaged.
     """
-    position = _json_end(row)
-    json_bytes = row[_HEADER_BYTES:position]
+    return _decode(*_parts(row))[0]
+
+
+def _parts(row: bytes) -> tuple[bytes, bytes]:
+    """Return the uncompressed JSON of a row, and its fields of type bytes, one after the other.
+
+    The row may be stored or uncompressed. Raise ValueError if the row is damaged.
+    """
+    flag = row[:1]
+    if len(row) <= _HEADER_BYTES or flag not in (_IS_UNCOMPRESSED, _IS_COMPRESSED):
+        raise ValueError("the row is damaged: it has no head")
+    end = _json_end(row)
+    json_bytes, byte_fields = row[_HEADER_BYTES:end], row[end:]
+    if flag == _IS_UNCOMPRESSED:
+        if len(row) < end:
+            raise ValueError("the row is damaged: its length is wrong")
+        return json_bytes, byte_fields
+    try:
+        return _decompress(json_bytes), byte_fields
+    except zstandard.ZstdError as damage:
+        raise ValueError(f"the row is damaged: {damage}") from None
+
+
+def _decode(json_bytes: bytes, byte_fields: bytes) -> tuple[Fields, Fields]:
+    """Return the fields and the metadata of an uncompressed row, given its two parts.
+
+    Raise ValueError if the row is damaged.
+    """
     try:
         fields = from_json(json_bytes, cache_strings="keys")
     except ValueError:  # Only the standard library reads lone surrogates.
@@ -193,12 +209,13 @@ def parse(row: bytes) -> tuple[Fields, Fields]:
         raise ValueError("the row is damaged: it holds no fields")
     metadata = fields.pop(METADATA_KEY, {})
     # The fields of type bytes follow the JSON, one after the other.
+    position = 0
     try:
         for name, length in metadata.get("bytes", {}).items():
-            fields[name] = row[position : position + length]
+            fields[name] = byte_fields[position : position + length]
             position += length
     except (AttributeError, TypeError):
         raise ValueError("the row is damaged: its metadata cannot be read") from None
-    if position != len(row):
+    if position != len(byte_fields):
         raise ValueError("the row is damaged: its length is wrong")
     return fields, metadata

@@ -29,7 +29,7 @@ def update(id: UUID, rev: int, **fields: object) -> WriteBatch:
 
 
 def fields_of(store: Store, id: UUID, owner: UUID = OWNER) -> dict[str, object] | None:
-    all_fields = [rows.read(data)[1] for _, _, _, data in store.nodes(owner, [id])]
+    all_fields = [rows.read_fields(data) for _, _, _, data in store.nodes(owner, [id])]
     return all_fields[0] if all_fields else None
 
 
@@ -73,7 +73,7 @@ def test_concurrent_updates_lose_nothing(store: Store) -> None:
     def count(turn: int) -> None:
         while True:
             ((_, rev, _, data),) = store.nodes(OWNER, [id])
-            number = int(rows.read(data)[1].get("n", 0))
+            number = int(rows.read_fields(data).get("n", 0))
             try:
                 return store.write(update(id, rev, n=number + 1))
             except WriteConflict:

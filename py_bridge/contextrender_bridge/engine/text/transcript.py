@@ -8,12 +8,12 @@ original message can be restored exactly from both.
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.base.wire import Json as Json
+from contextrender_bridge.base.wire import loads
 from contextrender_bridge.engine.text.tokens import (
     TokenCounter,
     call_parts,
@@ -40,8 +40,7 @@ _PLACEHOLDER = "\x00held apart"
 """The value in a shell of a field that is stored apart: the text, or the tool calls."""
 
 
-@dataclass(slots=True, frozen=True)
-class TranscriptEvent:
+class TranscriptEvent(NamedTuple):
     """One message, tool call or tool result.
 
     `message` is the position of the message in the transcript. `call` is the number of a call in
@@ -125,7 +124,7 @@ def restore_call(text: str, shell: str) -> Json:
 
     `text` has its arguments, and `shell` is the JSON of its other fields.
     """
-    call: Json = json.loads(shell)
+    call: Json = loads(shell)
     _, body_key, argument_key = _call_shape(call)
     call[body_key] = _put_text_in(text, call[body_key], argument_key)
     return call
@@ -172,7 +171,7 @@ def _put_text_in(text: str, shell: str, key: str) -> Json:
 
     If the shell has no placeholder under `key`, the original value was no text, so keep it.
     """
-    fields: Json = json.loads(shell)
+    fields: Json = loads(shell)
     if fields.get(key) == _PLACEHOLDER:
         fields[key] = text
     return fields
