@@ -1,6 +1,6 @@
 """Session names in requests to the proxy."""
 
-from contextrender_bridge.proxy.controls import MAX_NAME_CHARS, generated_name, given_name
+from contextrender_bridge.proxy.request import MAX_NAME_CHARS, generated_name, given_name
 
 from tests.proxy.conftest import Setup
 from tests.support.scripted_model import chat, json_reply
@@ -10,7 +10,7 @@ USER = [user("hello")]
 
 
 def name(path: str = "", **headers: str) -> str:
-    given = [(key.replace("_", "-").encode(), value.encode()) for key, value in headers.items()]
+    given = {key.replace("_", "-"): value for key, value in headers.items()}
     return given_name(path, given) or generated_name(given, USER)
 
 
@@ -28,7 +28,7 @@ def test_generated_names_differ_by_caller_and_history() -> None:
     assert first == name("", authorization="Bearer a")
     assert first != name("", authorization="Bearer b")
     assert first != name("", x_api_key="a")
-    other = generated_name([(b"authorization", b"Bearer a")], [{**USER[0], "content": "hi"}])
+    other = generated_name({"authorization": "Bearer a"}, [{**USER[0], "content": "hi"}])
     assert other != first
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from contextrender_bridge import ContextRender
 from contextrender_bridge.cli.inspect.holdout import draw
-from contextrender_bridge.proxy.controls import is_held_out
+from contextrender_bridge.proxy.request import is_held_out
 from rich.console import Console
 
 from tests.proxy.agents import ChatAgent, MessagesAgent

@@ -18,7 +18,8 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.inspect.show_call import provider_line
 from contextrender_bridge.engine.call.provider_usage import ProviderUsage
 from contextrender_bridge.proxy.replies import UsageCapture, failure_code
-from contextrender_bridge.proxy.usage_reporting import UsageNotes, client_of
+from contextrender_bridge.proxy.request import client_of
+from contextrender_bridge.proxy.usage_reporting import UsageNotes
 
 from tests.proxy.agents import AGENTS, EACH_WAY, Agent, TextAgent
 from tests.proxy.conftest import Setup
@@ -286,5 +287,5 @@ async def nowhere(message: Any) -> None:
 
 
 def test_client_name_comes_from_user_agent() -> None:
-    assert client_of([(b"user-agent", b"claude-cli/2.0 (external)")]) == "claude-cli"
-    assert client_of([]) == ""
+    assert client_of({"user-agent": "claude-cli/2.0 (external)"}) == "claude-cli"
+    assert client_of({}) == ""

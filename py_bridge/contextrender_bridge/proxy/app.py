@@ -28,20 +28,19 @@ from contextrender_bridge.proxy.bodies import LARGE_CHARACTERS
 from contextrender_bridge.proxy.compact import compact
 from contextrender_bridge.proxy.compress import Compression
 from contextrender_bridge.proxy.connections import Connections
-from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.history_rendering import Histories
 from contextrender_bridge.proxy.model_calls import ModelCalls
 from contextrender_bridge.proxy.peers import is_same_user
 from contextrender_bridge.proxy.replies import pass_on
-from contextrender_bridge.proxy.routing import (
+from contextrender_bridge.proxy.request import (
     COMPACT,
     COMPRESS,
     RETRIEVE,
+    Controls,
+    InvalidControl,
     Request,
     Target,
     bearer,
-    first,
-    json_body,
 )
 from contextrender_bridge.request_guards import BodyLimits
 
@@ -108,7 +107,7 @@ class Proxy:
         if not request.url:
             sentence = "A path has no `..`, `//` or `#`."
             raise InvalidRequest(sentence, code="invalid_path", status=400)
-        if not (request.target.is_own_endpoint or request.dialect):
+        if not (request.is_own_endpoint or request.dialect):
             await self._forward(request, receive, send)
             return
         # Read the body into memory, within the limits if there are any.
@@ -116,7 +115,7 @@ class Proxy:
         with reading as limited_receive:
             body = await read_body(limited_receive)
             try:
-                if request.target.is_own_endpoint:
+                if request.is_own_endpoint:
                     await self._answer_own_endpoint(request, body, send, is_trusted=is_trusted)
                 else:
                     work = self._calls.answer(request, body, send, is_trusted=is_trusted)
@@ -135,19 +134,19 @@ class Proxy:
         token, and any other request its bearer token. Raise ContextRenderError if the request
         cannot be answered.
         """
-        target, headers = request.target, request.headers
+        target = request.target
         try:
-            controls = Controls.of(headers, self.settings, is_trusted=is_trusted)
+            controls = Controls.of(request.values, self.settings, is_trusted=is_trusted)
         except InvalidControl as invalid:
             name = f"x-contextrender-{invalid.args[0]}"
             raise InvalidRequest(f"The header {name} has no such value.") from None
         # Gateways may send our token as the bearer token.
         if not controls.has_user:
-            controls = replace(controls, token=bearer(headers))
+            controls = replace(controls, token=bearer(request.headers))
         # Answer by the endpoint in the path.
         if target.path == COMPRESS:
             body = _posted_fields(request, raw)
-            reply = await self._compression.compress(target.session, headers, body, controls)
+            reply = await self._compression.compress(request, body, controls)
         elif target.path == COMPACT:
             body = _posted_fields(request, raw)
             reply = await compact(self.histories.client, target.session, body, controls)
@@ -169,10 +168,10 @@ class Proxy:
             return await receive()
 
         method, url, onward = request.method, request.url, [*request.onward]
-        length = first(request.headers, b"content-length")
+        length = request.values.get("content-length", "")
         if length:
             onward.append((b"content-length", length.encode()))
-        has_body = length not in ("", "0") or first(request.headers, b"transfer-encoding")
+        has_body = length not in ("", "0") or request.values.get("transfer-encoding")
         if has_body:
             body = _body_pieces(receive, body_sent)
             work = pass_on(self.http, method, url, onward, body, send, [])
@@ -201,8 +200,11 @@ def _posted_fields(request: Request, raw: bytes) -> dict[str, Any]:
     """Return the JSON object in a POST request. Raise InvalidRequest for any other request."""
     if request.method != "POST":
         raise InvalidRequest("Use POST here.", code="wrong_method", status=405)
-    body = json_body(request.headers, raw)
-    if body is None:
+    try:
+        body = wire.loads(raw) if request.plain else None
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
         sentence = "The body must be a JSON object."
         raise InvalidRequest(sentence, code="invalid_json", status=400)
     return body

@@ -16,8 +16,8 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.dialects import DIALECTS
 from contextrender_bridge.dialects.contents import plain_text
-from contextrender_bridge.proxy.controls import Controls, generated_name, given_name, history_key_of
 from contextrender_bridge.proxy.placeholders import has_blocks
+from contextrender_bridge.proxy.request import Controls, generated_name, given_name, history_key_of
 
 OPTIONS = ("model", "tokens", "window", "summary", "only_results", "client")
 """The request fields that are sent to the service unchanged."""
@@ -78,11 +78,11 @@ async def _session_key(
 
     `name` is the session in the request, or empty.
     """
-    # The headers of this request name no session, so an empty list stands in for them.
-    if session := given_name(name, []):
+    # The headers of this request name no session, so an empty dictionary stands in for them.
+    if session := given_name(name, {}):
         return session
     # The service may store the messages under another name than the one made from them.
-    generated, history_key = generated_name([], messages), history_key_of(messages)
+    generated, history_key = generated_name({}, messages), history_key_of(messages)
     return await client.find_session(generated, messages, token=token, history_key=history_key)
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
 
-from contextrender_bridge.asgi import Headers
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.errors import InvalidRequest, NotFound, Unauthorized
 from contextrender_bridge.base.setting_kinds import AUTO, LONGEST_NUMBER, SMALLEST_BUDGET
@@ -22,7 +21,6 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.fitting import RenderedRequest, reason_of
 from contextrender_bridge.dialects.contents import plain_text
 from contextrender_bridge.proxy.bodies import Body
-from contextrender_bridge.proxy.controls import Controls
 from contextrender_bridge.proxy.conversations import ProxiedCall
 from contextrender_bridge.proxy.history_rendering import Histories
 from contextrender_bridge.proxy.placeholders import (
@@ -33,6 +31,7 @@ from contextrender_bridge.proxy.placeholders import (
     texts_for,
     with_calls,
 )
+from contextrender_bridge.proxy.request import Controls, Request, client_of
 
 REMEMBERED = 4096
 """The number of sessions for which the name is remembered, and also for which the last reply is."""
@@ -61,9 +60,7 @@ class Compression:
         self._last_replies: OrderedDict[tuple[str | None, str], LastReply] = OrderedDict()
         """The last reply of each recent session, by the caller's token and the session's name."""
 
-    async def compress(
-        self, path: str, headers: Headers, body: Mapping[str, Any], controls: Controls
-    ) -> Json:
+    async def compress(self, request: Request, body: Mapping[str, Any], controls: Controls) -> Json:
         """Answer a request to compress `messages`, or to record the `usage` of a `session`'s call.
 
         In the reply, `unchanged` is the number of messages with which both this reply and the
@@ -83,7 +80,7 @@ class Compression:
         if budget == AUTO or is_number:
             controls = replace(controls, budget=budget)
         try:
-            reply, call = await self._compress(path, headers, body, messages, controls)
+            reply, call = await self._compress(request, body, messages, controls)
             unchanged_count = self._remember_reply(controls.token, reply, call)
             return {**reply, "unchanged": unchanged_count}
         except (LookupError, TypeError, AttributeError, ValueError) as failure:
@@ -130,8 +127,7 @@ class Compression:
 
     async def _compress(
         self,
-        path: str,
-        headers: Headers,
+        request: Request,
         body: Mapping[str, Any],
         messages: list[Any],
         controls: Controls,
@@ -147,12 +143,13 @@ class Compression:
         completed = messages
         if not is_anthropic:
             added, completed = with_calls(messages)
-        request = Body({**body, "messages": completed}, "messages")
         # The body may name the calling program, which is otherwise read from the user agent.
         if isinstance(client := body.get("client"), str):
-            headers = [(b"user-agent", client.encode("ascii", "ignore")), *headers]
+            name = client.encode("ascii", "ignore").decode()
+            request = replace(request, client=client_of({"user-agent": name}))
         dialect = "messages" if is_anthropic else "chat"
-        call = await self._histories.fit(path, headers, request, dialect, controls)
+        completed_body = Body({**body, "messages": completed}, "messages")
+        call = await self._histories.fit(request, completed_body, dialect, controls)
         rendered = await call.rendered(self._histories.deadline)
         full_reason = call.controls.full_reason
         # Without a rendered history, reply with the original messages and the reason.

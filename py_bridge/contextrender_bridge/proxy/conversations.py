@@ -13,7 +13,7 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.fitting import RenderedRequest
 from contextrender_bridge.dialects import Transcript
 from contextrender_bridge.dialects.contents import media_count
-from contextrender_bridge.proxy.controls import Controls
+from contextrender_bridge.proxy.request import Controls
 
 MEDIA_TOKENS = 800
 REMEMBERED = 1024

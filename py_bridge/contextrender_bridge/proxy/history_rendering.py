@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from contextrender_bridge.asgi import Headers
 from contextrender_bridge.base.errors import OtherConversation, Unreachable
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client import AsyncContextRender
@@ -28,16 +27,16 @@ from contextrender_bridge.client.fitting import (
 )
 from contextrender_bridge.dialects import Transcript
 from contextrender_bridge.proxy.bodies import Body
-from contextrender_bridge.proxy.controls import (
+from contextrender_bridge.proxy.conversations import Conversation, Conversations, ProxiedCall, Size
+from contextrender_bridge.proxy.own_calls import is_side_call
+from contextrender_bridge.proxy.request import (
     Controls,
+    Request,
     generated_name,
-    given_name,
     has_session_header,
     history_key_of,
 )
-from contextrender_bridge.proxy.conversations import Conversation, Conversations, ProxiedCall, Size
-from contextrender_bridge.proxy.own_calls import is_side_call
-from contextrender_bridge.proxy.usage_reporting import UsageNotes, client_of
+from contextrender_bridge.proxy.usage_reporting import UsageNotes
 
 LATER_SECONDS = 30.0
 SETTLE_SECONDS = 5.0
@@ -65,20 +64,20 @@ class Histories:
         self._conversations = Conversations()
 
     async def fit(
-        self, path: str, headers: Headers, body: Body, dialect: str, controls: Controls
+        self, request: Request, body: Body, dialect: str, controls: Controls
     ) -> ProxiedCall:
         """Read a model call's history, find its session, render it, and return the call.
 
-        The call's request is the original one if that fails, or if the call is not recorded. `path`
-        is the session that the URL names, or empty.
+        `body` is the request's body, in the format `dialect`. The call's request is the original
+        one if that fails, or if the call is not recorded.
         """
         call = ProxiedCall("", RenderedRequest(body.fields), Conversation(), controls)
         try:
             transcript = body.read(dialect_of(dialect, body.fields))
-            call = _describe(call, path, headers, transcript)
+            call = _describe(call, request, transcript)
             # Add the conversation, the state that earlier calls of this history have left.
             call = self._conversations.add_state(call)
-            if not _is_recorded(call, headers, transcript):
+            if not _is_recorded(call, request, transcript):
                 return call
             if not call.controls.has_user:
                 return self._failed(call, "token_missing")
@@ -232,17 +231,14 @@ class Histories:
         return rendered
 
 
-def _describe(
-    call: ProxiedCall, path: str, headers: Headers, transcript: Transcript
-) -> ProxiedCall:
+def _describe(call: ProxiedCall, request: Request, transcript: Transcript) -> ProxiedCall:
     """Return the call with its session, its transcript, and its settings for this session.
 
     A request with references to items that the provider stores cannot be shortened. So change its
     mode `render` to `observe`: the full history is sent and recorded.
     """
     body = call.fit.body
-    name = given_name(path, headers)
-    session = name or generated_name(headers, transcript.messages)
+    session = request.session or generated_name(request.values, transcript.messages)
     controls = call.controls.for_request(session, body)
     if controls.mode == "render" and has_references(body):
         controls = replace(controls, mode="observe", delivery="full", full_reason=REFERENCES)
@@ -252,13 +248,13 @@ def _describe(
         session=session,
         controls=controls,
         fit=fit,
-        is_named=bool(name),
+        is_named=bool(request.session),
         history_key=history_key_of(transcript.messages),
-        client=client_of(headers),
+        client=request.client,
     )
 
 
-def _is_recorded(call: ProxiedCall, headers: Headers, transcript: Transcript) -> bool:
+def _is_recorded(call: ProxiedCall, request: Request, transcript: Transcript) -> bool:
     """Return whether a call is recorded.
 
     It is not if the history is empty or the provider stores it, or if it only asks for a title.
@@ -268,7 +264,7 @@ def _is_recorded(call: ProxiedCall, headers: Headers, transcript: Transcript) ->
         return False
     # A call for a title is left out only from a session that a header names. Without such a header,
     # it is recorded, as a session of its own.
-    return not (has_session_header(headers) and is_side_call(body))
+    return not (has_session_header(request.values) and is_side_call(body))
 
 
 class Pause:

@@ -18,7 +18,6 @@ from contextrender_bridge.dialects import DIALECTS
 from contextrender_bridge.process_memory import return_free_memory
 from contextrender_bridge.proxy.bodies import LARGE_CHARACTERS, Body, RecentBodies
 from contextrender_bridge.proxy.connections import Connections, Unavailable
-from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.conversations import ProxiedCall
 from contextrender_bridge.proxy.history_rendering import Histories
 from contextrender_bridge.proxy.refusals import Refusal
@@ -30,7 +29,7 @@ from contextrender_bridge.proxy.replies import (
     pass_on,
     relay,
 )
-from contextrender_bridge.proxy.routing import Request
+from contextrender_bridge.proxy.request import Controls, InvalidControl, Request
 from contextrender_bridge.proxy.shortening import WindowedRequest, Windows
 from contextrender_bridge.proxy.usage_reporting import own_header, report
 
@@ -73,7 +72,7 @@ class ModelCalls:
         url, onward = request.url, request.onward  # `onward`: the headers to forward
         body = self._read_body(request, raw)
         try:
-            controls = Controls.of(request.headers, self._settings, is_trusted=is_trusted)
+            controls = Controls.of(request.values, self._settings, is_trusted=is_trusted)
         except InvalidControl as invalid:
             # Count the failure, and name it in a header of the reply.
             reason = f"invalid_{invalid.args[0]}"
@@ -85,9 +84,7 @@ class ModelCalls:
             await pass_on(self._http, "POST", url, onward, raw, send, [])
             return
         # Render the history. `call.later_render` is set if the service still records the call.
-        call = await self._histories.fit(
-            request.target.session, request.headers, body, request.dialect, controls
-        )
+        call = await self._histories.fit(request, body, request.dialect, controls)
         if call.later_render is not None and len(raw) > LARGE_CHARACTERS:
             # The recording keeps the large history in memory, and may end long after the reply.
             # Start the timer that releases this memory once the recording has ended.

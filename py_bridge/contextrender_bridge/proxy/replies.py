@@ -23,7 +23,7 @@ from contextrender_bridge.base.usage_reading import error_code_of, read_error_co
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.proxy.connections import Connections, Content, Unavailable
 from contextrender_bridge.proxy.refusals import Refusal
-from contextrender_bridge.proxy.routing import response_headers
+from contextrender_bridge.proxy.request import response_headers
 
 MAX_REPLY_BYTES = 32 * 2**20
 """The largest reply, in bytes, that is kept to read its usage."""

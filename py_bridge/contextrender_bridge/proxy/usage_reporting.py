@@ -25,10 +25,8 @@ from contextrender_bridge.client.fitting import (
 )
 from contextrender_bridge.client.replies import RenderView
 from contextrender_bridge.proxy.conversations import Conversation, ProxiedCall
-from contextrender_bridge.proxy.routing import first
 
 REPORT_DELAY_SECONDS = 5.0
-LONGEST_CLIENT = 40
 
 log = logging.getLogger("contextrender")
 
@@ -218,9 +216,3 @@ class UsageNotes:
             log.warning(
                 "the usage of a call could not be reported to the service (%s)", reason_of(failure)
             )
-
-
-def client_of(headers: Headers) -> str:
-    """Return the calling program's name from its `user-agent`; empty if it has none."""
-    name = first(headers, b"user-agent").partition("/")[0].strip()[:LONGEST_CLIENT]
-    return name if name.isprintable() else ""

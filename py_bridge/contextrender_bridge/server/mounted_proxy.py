@@ -11,7 +11,7 @@ from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.connection import Exchange, ServiceReply, Step
 from contextrender_bridge.client.core import Core
 from contextrender_bridge.proxy.app import Proxy
-from contextrender_bridge.proxy.routing import Target, bearer, first
+from contextrender_bridge.proxy.request import Target, bearer, first
 from contextrender_bridge.server.accounts.callers import Caller
 
 PATHS: Final = ("/v1/{path:path}", "/s/{session}/{path:path}")

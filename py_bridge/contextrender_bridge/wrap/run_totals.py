@@ -16,7 +16,7 @@ from contextrender_bridge.base.usage import (
     estimate_full_usage,
 )
 from contextrender_bridge.proxy.replies import UsageCapture
-from contextrender_bridge.proxy.routing import OWN_PREFIX, first
+from contextrender_bridge.proxy.request import OWN_PREFIX, first
 
 SUBAGENT_HEADERS = (b"x-claude-code-agent-id", b"thread-id", b"x-parent-session-id")
 """Headers of Claude Code, Codex and opencode that distinguish an agent's parallel histories."""
