@@ -6,7 +6,7 @@ import codecs
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,17 +66,8 @@ class RunRequest:
         `names` are the option's names, such as `--model` and `-m`. If it is repeated, the last
         value is returned. Words after `--` are no options.
         """
-        value = ""
-        for position, word in enumerate(self.arguments):
-            if word == "--":
-                break
-            has_next = position + 1 < len(self.arguments)
-            if word in names and has_next:
-                value = self.arguments[position + 1]
-            name, equals_sign, attached_value = word.partition("=")
-            if name in names and name.startswith("--") and equals_sign:
-                value = attached_value
-        return value
+        values = [value for value, _ in split_options(self.arguments, *names) if value]
+        return values[-1] if values else ""
 
 
 @dataclass
@@ -126,6 +117,30 @@ class Agent(ABC):
         It does if the body has no tools and the agent `has_bare_calls`.
         """
         return self.has_bare_calls and _TOOLS.search(body) is None
+
+
+def split_options(
+    arguments: Sequence[str], *names: str
+) -> Iterator[tuple[str | None, Sequence[str]]]:
+    """Yield the arguments in order: each option of these names as its value and its words.
+
+    The value is the next word, or attached as in `--name=value`, `-n=value` or `-nkey=value`. It is
+    None for all other words, and for words after `--`, which are no options.
+    """
+    words = iter(arguments)
+    for word in words:
+        name, equals_sign, attached_value = word.partition("=")
+        if word == "--":
+            yield None, [word, *words]
+        elif word in names:
+            value = next(words, "")
+            yield value, [word, value]
+        elif equals_sign and name in names:
+            yield attached_value, [word]
+        elif equals_sign and word[:2] in names:
+            yield word[2:], [word]
+        else:
+            yield None, [word]
 
 
 def read_file(path: Path, parse: Callable[[str], Any]) -> Json:

@@ -16,6 +16,7 @@ from contextrender_bridge.wrap.agents.base import (
     RunRequest,
     parse_json,
     read_json,
+    split_options,
 )
 from contextrender_bridge.wrap.provider_routes import BEARER, TOKEN, ProviderRoutes, with_version
 
@@ -89,7 +90,9 @@ class Claude(Agent):
         result.files[file] = json.dumps(settings)
         # `--mcp-config` takes all words up to the next option as its values. So `--settings` comes
         # before the user's words.
-        result.arguments += ["--settings", str(file), *_without(words, "--settings")]
+        result.arguments += ["--settings", str(file)]
+        for value, option_words in split_options(words, "--settings"):
+            result.arguments += option_words if value is None else ()
         if provider_url.rstrip("/") != PROVIDER_URL:
             result.notes.append(f"Claude Code keeps using its configured gateway: {provider_url}")
         return result
@@ -167,17 +170,3 @@ def _variable(layers: Sequence[Json], name: str) -> str:
         if isinstance(values, dict) and values.get(name):
             return str(values[name])
     return ""
-
-
-def _without(arguments: Sequence[str], name: str) -> list[str]:
-    """Return the arguments without an option and its value. Words after `--` are kept."""
-    remaining: list[str] = []
-    words = iter(arguments)
-    for word in words:
-        if word == "--":
-            return [*remaining, word, *words]
-        if word == name:
-            next(words, None)
-        elif not word.startswith(f"{name}="):
-            remaining.append(word)
-    return remaining

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from contextrender_bridge.wrap.agents.base import (
     merge,
     read_file,
     read_json,
+    split_options,
 )
 from contextrender_bridge.wrap.provider_routes import LINK, LINK_VARIABLE, TOKEN, ProviderRoutes
 
@@ -32,6 +32,7 @@ CHATGPT = "https://chatgpt.com/backend-api/codex"
 BUILT_IN = "openai"
 ADDRESS = "openai_base_url"
 PROJECT = "OPENAI_PROJECT"
+CONFIG_OPTIONS = ("-c", "--config")
 COMMANDS_WITHOUT_CALLS = (
     "agents app-server apply a archive cloud completion debug delete doctor exec-server "
     "features help login logout mcp migrate-nfs-db migrate-rollouts plugin queue remote-control "
@@ -78,8 +79,10 @@ class Codex(Agent):
             result.environment[PROJECT] = f"{routes.secret} {request.get(PROJECT)}".strip()
         if routes.serves_recall:
             _add_recall_tool(result, routes)
-        # The user's own option for the address would override the route.
-        result.arguments += _without(words, address_key)
+        # Codex uses the last option of a key, so the user's own one would override the route.
+        for option, option_words in split_options(words, *CONFIG_OPTIONS):
+            is_override = option is not None and option.partition("=")[0].strip() == address_key
+            result.arguments += () if is_override else option_words
         return result
 
 
@@ -136,8 +139,8 @@ def _config(request: RunRequest, home: Path) -> Json:
     config = {**config, **as_object(profiles.get(profile))}
     if profile:
         config = merge(config, read_file(home / f"{profile}.config.toml", _toml))
-    for option in _config_options(request.arguments):
-        config = merge(config, _option_as_config(option))
+    for option, _ in split_options(request.arguments, *CONFIG_OPTIONS):
+        config = merge(config, _option_as_config(option) if option else {})
     return config
 
 
@@ -151,46 +154,6 @@ def _option_as_config(option: str) -> Json:
     for name in reversed(key.strip().split(".")):
         value = {name: value}
     return as_object(value)
-
-
-def _config_options(arguments: Sequence[str]) -> Iterator[str]:
-    """Yield the `key=value` of each `-c` or `--config` option."""
-    for position, word in enumerate(arguments):
-        if word in ("-c", "--config"):
-            yield from arguments[position + 1 : position + 2]
-        elif text := _attached_text(word):
-            yield text
-
-
-def _without(arguments: Sequence[str], key: str) -> list[str]:
-    """Return the user's arguments without `-c` options that set `key`.
-
-    They must not come after our option with this key, because Codex uses the last one.
-    """
-    remaining: list[str] = []
-    words = iter(arguments)
-    for word in words:
-        if word in ("-c", "--config"):
-            text = next(words, "")
-            option = [word, text]
-        else:
-            text = _attached_text(word)
-            option = [word]
-        if text.partition("=")[0].strip() != key:
-            remaining += option
-    return remaining
-
-
-def _attached_text(word: str) -> str:
-    """Return the `key=value` of `--config=key=value`, `-ckey=value` or `-c=key=value`.
-
-    For any other argument, return an empty text.
-    """
-    if word.startswith("--config="):
-        return word.removeprefix("--config=")
-    if word.startswith("-c") and "=" in word:
-        return word.removeprefix("-c").removeprefix("=")
-    return ""
 
 
 def _toml(text: str) -> Json:
