@@ -11,6 +11,7 @@ import pytest
 from contextrender_bridge.base import installing
 from contextrender_bridge.cli import SUBCOMMANDS, uninstall
 from contextrender_bridge.cli.inspect import common
+from contextrender_bridge.client.credentials import Credentials
 
 from tests.cli.test_doctor import machine
 from tests.support.command import contextrender, printed
@@ -182,7 +183,9 @@ def test_uninstall_lists_and_removes_files(machine: Path, monkeypatch: pytest.Mo
     assert f"{data}  data folder" in output and f"{machine / 'config.toml'}  settings" in output
     assert "uninstall contextrender" in output
     with monkeypatch.context() as patch:
-        patch.setattr(uninstall, "_service_url", lambda: "http://127.0.0.1:1")
+        running = Credentials("http://127.0.0.1:1", "token")
+        patch.setattr(uninstall, "stored_credentials", lambda _: running)
+        patch.setattr(uninstall, "is_service_running", lambda _: True)
         assert "stops about 10 minutes after its last use" in printed("uninstall", status=1)
     with monkeypatch.context() as patch:
         (machine / "jac").mkdir()

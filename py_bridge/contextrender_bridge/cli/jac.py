@@ -12,13 +12,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.base.paths import ENTRY, app_dir, data_dir, make_data_private
+from contextrender_bridge.base.paths import ENTRY, app_dir, data_dir
 from contextrender_bridge.cli.parser import add_data
+from contextrender_bridge.cli.user import open_accounts
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,21 +85,17 @@ def _run_jac(action: str, words: Sequence[str]) -> int:
 
 
 @contextmanager
-def _as_user(name: str, folder: Path | None) -> Iterator[None]:
+def _as_user(name: str, folder: Path) -> Iterator[None]:
     """Let Jac use the graph of the user `name` while the block runs. Changes are not stored.
 
-    `folder` is the data folder; None stands for the default one.
+    `folder` is the data folder.
     """
-    from contextrender_bridge.server.accounts.users import Accounts
-    from contextrender_bridge.server.runtime import Runtime
     from contextrender_bridge.store.opening import check_store_exists
 
-    data = folder or data_dir()
-    check_store_exists(data)
-    make_data_private(data)
+    check_store_exists(folder)
     with (
-        closing(Runtime(app_dir(), data)) as runtime,
-        runtime.unit_of_work(Accounts(runtime, data).user_named(name).root),
+        open_accounts(folder) as (runtime, accounts),
+        runtime.unit_of_work(accounts.user_named(name).root),
     ):
         yield
 

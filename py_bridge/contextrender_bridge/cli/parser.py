@@ -1,13 +1,15 @@
-"""The parser of a command's options, and an option that several commands have."""
+"""The parser of a command's options, and an option and a question that several commands have."""
 
 from __future__ import annotations
 
 import argparse
 import re
+import sys
 from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn
 
+from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.paths import data_dir
 
 
@@ -27,6 +29,17 @@ class OptionParser(argparse.ArgumentParser):
 
 def add_data(parser: argparse.ArgumentParser) -> None:
     """Add the option `--data`, the server's data folder."""
-    parser.add_argument(
-        "--data", type=Path, metavar="DIR", help=f"the server's data folder ({data_dir()})"
-    )
+    help_text = f"the server's data folder ({data_dir()})"
+    parser.add_argument("--data", type=Path, default=data_dir(), metavar="DIR", help=help_text)
+
+
+def is_confirmed(question: str, *, has_option: bool) -> bool:
+    """Return whether the user confirms an action: by `--yes` (`has_option`) or at the terminal.
+
+    Raise CommandError if there is no terminal to ask at.
+    """
+    if has_option:
+        return True
+    if not sys.stdin.isatty():
+        raise CommandError("standard input is not a terminal, so confirm with --yes.")
+    return input(f"{question} for good? [y/N] ").strip().lower() in ("y", "yes")

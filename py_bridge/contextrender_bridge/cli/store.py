@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.base.paths import app_dir, data_dir, make_data_private
+from contextrender_bridge.base.paths import app_dir
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.cli.parser import add_data
+from contextrender_bridge.cli.user import open_accounts
 from contextrender_bridge.printing import add_json, print_json
 
 DAMAGED_FILE = "damaged file"
@@ -33,9 +34,8 @@ class Backup:
         from contextrender_bridge.store.backup import back_up
         from contextrender_bridge.store.opening import open_existing
 
-        data = args.data or data_dir()
-        with closing(open_existing(data)) as store:
-            counts = back_up(store, data, args.target)
+        with closing(open_existing(args.data)) as store:
+            counts = back_up(store, args.data, args.target)
         print(
             f"Backed up {counts['nodes']} nodes and {counts['users']} users to {args.target}. Keep "
             "it as secret as the data folder: it has contents and the secret that signs tokens."
@@ -63,7 +63,6 @@ class Restore:
         from contextrender_bridge.store.backup import is_empty, restore
         from contextrender_bridge.store.opening import open_named
 
-        data = args.data or data_dir()
         database = current_settings().database
         # Without a database in the settings, the rows are restored into the data folder, too.
         opened_store = closing(open_named(database, new=True)) if database else nullcontext()
@@ -72,8 +71,8 @@ class Restore:
                 raise CommandError(
                     f"{store.place} is not empty. Set an empty database to restore into."
                 )
-            counts = restore(args.source, data, store)
-        print(f"Restored {counts['nodes']} nodes and {counts['users']} users to {data}.")
+            counts = restore(args.source, args.data, store)
+        print(f"Restored {counts['nodes']} nodes and {counts['users']} users to {args.data}.")
         return 0
 
 
@@ -94,16 +93,12 @@ class Collect:
 
         With `--dry-run`, only print them. A server may run meanwhile.
         """
-        from contextrender_bridge.server.accounts.users import Accounts
         from contextrender_bridge.server.limits.retention import Retention
-        from contextrender_bridge.server.runtime import Runtime
         from contextrender_bridge.store.opening import check_store_exists
 
-        data = args.data or data_dir()
-        check_store_exists(data)
-        make_data_private(data)
-        with closing(Runtime(app_dir(), data)) as runtime:
-            retention = Retention(runtime, Accounts(runtime, data), current_settings())
+        check_store_exists(args.data)
+        with open_accounts(args.data) as (runtime, accounts):
+            retention = Retention(runtime, accounts, current_settings())
             # The deletions that are due, or those that have been made.
             deletions = list(retention.due_sessions()) if args.dry_run else retention.delete_due()
         for deletion in deletions:
@@ -140,7 +135,7 @@ class Check:
 
         Return 1 if a finding was not repaired, otherwise 0.
         """
-        findings = _check_store(args.data or data_dir(), repairs=args.repair)
+        findings = _check_store(args.data, repairs=args.repair)
         if args.json:
             print_json({"ok": not findings, "findings": findings})
         else:

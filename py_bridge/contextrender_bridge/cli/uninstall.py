@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from contextrender_bridge.base.errors import CommandError, NoCredentials
 from contextrender_bridge.base.installing import how_to_uninstall
 from contextrender_bridge.base.paths import data_dir
 from contextrender_bridge.base.settings import config_file, current_settings
+from contextrender_bridge.cli.parser import is_confirmed
 from contextrender_bridge.client.credentials import stored_credentials
 from contextrender_bridge.local_service import is_service_running
 from contextrender_bridge.plugins.hosts import HOSTS
@@ -44,7 +44,8 @@ def run(args: argparse.Namespace) -> int:
         make_changes(host.uninstall(data_dir().absolute()), dry_run=args.dry_run)
         return 0
     # Plugins are only listed, because each is removed by a command of its own.
-    for name in installed_plugins():
+    plugins = [name for name, host in HOSTS.items() if host.is_installed(data_dir().absolute())]
+    for name in plugins:
         print(f"The plugin in {name}: `contextrender uninstall {name}` removes it.")
     description_by_path = dict(remaining_files())
     for path, description in description_by_path.items():
@@ -52,34 +53,32 @@ def run(args: argparse.Namespace) -> int:
     if not description_by_path:
         print("Nothing is left beside the program.")
     elif not args.dry_run:
-        if not _is_confirmed(has_option=args.yes):
+        _check_service_stopped()
+        if not is_confirmed("Remove all of it", has_option=args.yes):
             print("nothing was removed")
             return 1
         for path in description_by_path:
             _remove(path)
             print(f"removed {path}")
-    if (cache := jac_cache()).is_dir():
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jac"
+    if cache.is_dir():
         print(f"{cache}  Jac's cache of compiled code, which all Jac programs use; not removed")
     print(f"The program itself: {how_to_uninstall()}")
     return 0
 
 
-def _is_confirmed(*, has_option: bool) -> bool:
-    """Return whether the user confirms the removal: by `--yes` (`has_option`) or at the terminal.
-
-    Raise CommandError if the service runs, or if there is no terminal to ask at.
-    """
-    if (url := _service_url()) is not None:
+def _check_service_stopped() -> None:
+    """Raise CommandError if the service runs that uses the data folder."""
+    try:
+        url = stored_credentials(data_dir()).url
+    except NoCredentials:
+        return
+    if is_service_running(url):
         minutes = round(current_settings().idle_timeout / 60)
         raise CommandError(
             f"the service at {url} is running. If `wrap` or a plugin started it, it stops about "
             f"{minutes} minutes after its last use. Otherwise stop `contextrender serve`."
         )
-    if has_option:
-        return True
-    if not sys.stdin.isatty():
-        raise CommandError("standard input is not a terminal, so confirm with --yes.")
-    return input("Remove all of it for good? [y/N] ").strip().lower() in ("y", "yes")
 
 
 def _remove(path: Path) -> None:
@@ -90,11 +89,6 @@ def _remove(path: Path) -> None:
         path.unlink()
 
 
-def installed_plugins() -> list[str]:
-    """Return the agents in which the plugin is installed."""
-    return [name for name, host in HOSTS.items() if host.is_installed(data_dir().absolute())]
-
-
 def remaining_files() -> Iterator[tuple[Path, str]]:
     """Yield the data folder and the configuration file, if they exist, each with a description."""
     data, config = data_dir(), config_file()
@@ -103,17 +97,3 @@ def remaining_files() -> Iterator[tuple[Path, str]]:
         yield data, f"data folder: sessions, tokens, logs ({size:.1f} MB)"
     if config.is_file():
         yield config, "settings"
-
-
-def jac_cache() -> Path:
-    """Return the folder in which Jac keeps compiled code."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jac"
-
-
-def _service_url() -> str | None:
-    """Return the address of the service that uses the data folder, or None if it does not run."""
-    try:
-        url = stored_credentials(data_dir()).url
-    except NoCredentials:
-        return None
-    return url if is_service_running(url) else None

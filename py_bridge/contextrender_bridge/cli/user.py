@@ -1,12 +1,21 @@
 """Manage users and their tokens. Changes apply at once, even to running servers."""
 
+from __future__ import annotations
+
 import argparse
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.base.paths import app_dir, data_dir, make_data_private
+from contextrender_bridge.base.paths import app_dir, make_data_private
 from contextrender_bridge.cli.parser import add_data
+
+if TYPE_CHECKING:
+    from contextrender_bridge.server.accounts.users import Accounts
+    from contextrender_bridge.server.runtime import Runtime
 
 MAX_DAYS = 3650
 
@@ -44,18 +53,12 @@ def run(args: argparse.Namespace) -> int:
 
     Raise CommandError if the action fails, for example for an unknown user.
     """
-    from contextrender_bridge.server.accounts.users import Accounts
-    from contextrender_bridge.server.runtime import Runtime
-
     days = getattr(args, "days", None)  # None stands for the number in the settings
-    data = make_data_private(args.data or data_dir())
-    with closing(Runtime(app_dir(), data)) as runtime:
-        accounts = Accounts(runtime, data)
+    with open_accounts(args.data) as (_, accounts):
         if days is not None and not 1 <= days <= MAX_DAYS:
             raise CommandError(f"--days must be a number from 1 to {MAX_DAYS}.")
         if args.action == "add":
-            password = sys.stdin.readline().rstrip("\r\n") if args.password_stdin else None
-            user_id = accounts.add(args.name, password)
+            user_id = accounts.add(args.name, _read_line() if args.password_stdin else None)
             print(accounts.token(user_id, days))
         elif args.action == "token" and args.revoke:  # nothing is printed
             accounts.revoke(accounts.user_named(args.name))
@@ -65,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         elif args.action == "root":
             print(accounts.user_named(args.name).root)
         elif args.action == "password":
-            accounts.set_password(args.name, sys.stdin.readline().rstrip("\r\n"))
+            accounts.set_password(args.name, _read_line())
         elif args.action == "remove":
             count = accounts.remove(args.name)
             print(f"Removed '{args.name}'; sessions deleted: {count}.")
@@ -73,6 +76,22 @@ def run(args: argparse.Namespace) -> int:
             for user in accounts.all():
                 print(user.name if user.active else f"{user.name} (locked out)")
     return 0
+
+
+@contextmanager
+def open_accounts(data: Path) -> Iterator[tuple[Runtime, Accounts]]:
+    """Open the store of a data folder, and yield it with its accounts while the block runs."""
+    from contextrender_bridge.server.accounts.users import Accounts
+    from contextrender_bridge.server.runtime import Runtime
+
+    make_data_private(data)
+    with closing(Runtime(app_dir(), data)) as runtime:
+        yield runtime, Accounts(runtime, data)
+
+
+def _read_line() -> str:
+    """Return a line of standard input without its end."""
+    return sys.stdin.readline().rstrip("\r\n")
 
 
 def _action(actions: argparse._SubParsersAction, name: str, text: str, *, has_name: bool = True):  # type: ignore[no-untyped-def, type-arg]

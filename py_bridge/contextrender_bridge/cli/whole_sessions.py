@@ -10,6 +10,7 @@ from pathlib import Path
 from contextrender_bridge.base.errors import CommandError, Conflict
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.inspect.common import ServiceClient
+from contextrender_bridge.cli.parser import is_confirmed
 from contextrender_bridge.printing import as_json_text
 
 
@@ -93,12 +94,9 @@ class Delete:
         Return 1 if the user does not confirm, otherwise 0.
         """
         names = ", ".join(args.sessions)
-        if not args.yes:
-            if not sys.stdin.isatty():
-                raise CommandError("standard input is not a terminal, so confirm with --yes.")
-            if input(f"Delete {names} for good? [y/N] ").strip().lower() not in ("y", "yes"):
-                print("nothing was deleted")
-                return 1
+        if not is_confirmed(f"Delete {names}", has_option=args.yes):
+            print("nothing was deleted")
+            return 1
         with ServiceClient() as service:
             for session in args.sessions:
                 service.ask("delete_session", session=session)

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.inspect.common import (
     ServiceClient,
@@ -19,13 +18,12 @@ from contextrender_bridge.cli.inspect.common import (
     print_view,
     short_count,
 )
-from contextrender_bridge.cli.inspect.savings import as_day
-from contextrender_bridge.printing import add_json, positive_count
+from contextrender_bridge.cli.inspect.savings import as_day, own_prices
+from contextrender_bridge.printing import add_count, add_json
 
 MIN_NAME_CHARS, MAX_NAME_CHARS = 8, 20
 MIN_ABOUT_WIDTH = 36
 """The width of the column with the user's first words, for which numbers are left out."""
-SORTS = ("last", "turns", "tokens", "saved", "cost", "tools", "model", "client")
 HEADS = (
     *("session", "about", "turns", "results", "tokens"),
     *("saved", "cost", "all values", "model", "tools", "last"),
@@ -47,26 +45,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--since", default="", metavar="DAY", help="only sessions active since this day (UTC)"
     )
-    parser.add_argument(
-        "--sort", default="", metavar="BY", help=f"one of {', '.join(SORTS)} (newest first)"
-    )
-    parser.add_argument(
-        "--limit",
-        type=positive_count,
-        default=20,
-        metavar="N",
-        help="show at most N sessions (%(default)s)",
-    )
+    add_count(parser, "--limit", "show at most N sessions (%(default)s)", 20)
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a table of the sessions that match the options."""
-    own_prices = current_settings().prices
-    prices = [own_prices] if own_prices else []
-    filters = {"query": args.search, "since": as_day(args.since), "sort": args.sort}
+    filters = {"query": args.search, "since": as_day(args.since)}
     with ServiceClient() as service:
-        page = service.ask("list_sessions", limit=args.limit, prices=prices, **filters)
+        page = service.ask("list_sessions", limit=args.limit, prices=own_prices(), **filters)
     return print_view(args, page, lambda page: draw(page, args.search))
 
 
