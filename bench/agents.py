@@ -79,7 +79,7 @@ class Wire:
 class Agent:
     """An agent whose history grows by one call and one result of 2 KB with every render."""
 
-    def __init__(self, wire: Wire, name: str, seed: int, call_count: int = MAX_CALLS) -> None:
+    def __init__(self, wire: Wire, name: str, seed: int, call_count: int) -> None:
         self._wire, self._name = wire, name
         self._first_messages, self._turns = prepared_calls(seed, call_count)
         self._next_turn = 0
@@ -151,8 +151,7 @@ class Crowd:
         self._wires = [Wire(service.url, service.token) for _ in range(count)]
         call_count = min(MAX_CALLS, CROWD_CALLS // count)
         self._agents = [
-            Agent(wire, f"{name}-{n}", n, call_count=call_count)
-            for n, wire in enumerate(self._wires)
+            Agent(wire, f"{name}-{n}", n, call_count) for n, wire in enumerate(self._wires)
         ]
         self._observations = Observations()
         # All seconds, and the processor seconds of the service and of the clients.
