@@ -124,7 +124,7 @@ def bytes_written() -> int:
 
 def measure_cold(post: Post) -> float:
     """Return the milliseconds of a render whose session must be read from the database."""
-    working_set = importlib.import_module("contextrender_bridge.sessions.caches").WORKING_SET
+    working_set = importlib.import_module("contextrender_bridge.runtime.session_lease").WORKING_SET
     session, times = Session(post, "cold"), Times()
     session.fill(COLD_RESULTS)
     session.call("render", [], Times())

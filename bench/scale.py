@@ -131,7 +131,8 @@ def record_sessions(service: Any, roots: list[str], sessions: int) -> float:
 
     The first sessions all stay in memory, so that they can be measured.
     """
-    from contextrender_bridge.sessions.caches import REPLAYS, WORKING_SET
+    from contextrender_bridge.runtime.caches import REPLAYS
+    from contextrender_bridge.runtime.session_lease import WORKING_SET
 
     runs = [Sample(seed).run(RESULTS) for seed in range(8)]
     measured_sessions, bytes_per_session = min(sessions, 200), 0.0
@@ -150,7 +151,7 @@ def record_sessions(service: Any, roots: list[str], sessions: int) -> float:
 
 def read_sessions(service: Any, roots: list[str], count: int) -> tuple[float, float]:
     """Return the median seconds to list a user's sessions, and to open one, with empty caches."""
-    from contextrender_bridge.sessions.caches import WORKING_SET
+    from contextrender_bridge.runtime.session_lease import WORKING_SET
 
     list_seconds, open_seconds = [], []
     for number in range(count):

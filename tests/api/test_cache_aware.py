@@ -10,7 +10,8 @@ from unittest.mock import Mock
 import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.engine.plan.selection_edges import KINDS
-from contextrender_bridge.sessions.caches import REPLAYS, WORKING_SET
+from contextrender_bridge.runtime.caches import REPLAYS
+from contextrender_bridge.runtime.session_lease import WORKING_SET
 
 from tests.api.client import Api, Conversation
 from tests.api.conftest import Service, User

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.runtime.archetypes import read_problem
-from contextrender_bridge.sessions.caches import WORKING_SET
+from contextrender_bridge.runtime.session_lease import WORKING_SET
 from contextrender_bridge.sessions.check import check_owner
 from contextrender_bridge.sessions.findings import Edge, StoreFinding
 from contextrender_bridge.sessions.ids import place_of_id

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from contextrender_bridge.runtime.archetypes import read_problem
-from contextrender_bridge.sessions.caches import WORKING_SET
+from contextrender_bridge.runtime.session_lease import WORKING_SET
 from contextrender_bridge.sessions.check import check_owner
 from contextrender_bridge.sessions.findings import StoreFinding, repair
 from contextrender_bridge.sessions.ids import CALL_EDGES, IdKind, place_of_id, session_id_of

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.engine.history.growable_arrays import decode_vector
-from contextrender_bridge.sessions.caches import WORKING_SET
+from contextrender_bridge.runtime.session_lease import WORKING_SET
 
 from tests.api.client import Api
 from tests.api.conftest import User

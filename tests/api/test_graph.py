@@ -4,7 +4,7 @@ import importlib
 from typing import Any
 from uuid import UUID
 
-from contextrender_bridge.sessions.caches import WORKING_SET
+from contextrender_bridge.runtime.session_lease import WORKING_SET
 
 from tests.api.conftest import User
 from tests.api.graph import reading

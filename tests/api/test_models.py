@@ -11,7 +11,7 @@ import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.engine.text.tokens import counter_for
 from contextrender_bridge.evaluation.baselines import BASELINES
-from contextrender_bridge.sessions.caches import WORKING_SET
+from contextrender_bridge.runtime.session_lease import WORKING_SET
 
 from tests.api.checks import orphans, tokens_inside
 from tests.api.client import Api

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.sessions.caches import WORKING_SET
+from contextrender_bridge.runtime.session_lease import WORKING_SET
 
 from tests.api.conftest import User
 from tests.api.test_damaged import damage

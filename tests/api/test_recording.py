@@ -2,7 +2,7 @@
 
 import pytest
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.sessions.caches import WORKING_SET
+from contextrender_bridge.runtime.session_lease import WORKING_SET
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -4,7 +4,7 @@
 import json
 from uuid import UUID
 
-from contextrender_bridge.sessions.caches import WORKING_SET
+from contextrender_bridge.runtime.session_lease import WORKING_SET
 
 from tests.api.conftest import User
 from tests.api.test_damaged import damage, repair_all, rows_of, run_on_row, store_findings

@@ -5,7 +5,7 @@ from itertools import chain
 import pytest
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client.credentials import Credentials
-from contextrender_bridge.sessions.caches import WORKING_SET
+from contextrender_bridge.runtime.session_lease import WORKING_SET
 
 from tests.api.client import Api
 from tests.support.command import printed

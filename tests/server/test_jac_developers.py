@@ -75,15 +75,17 @@ def test_documented_walker_lists_history_of_a_result(
     views = {}
     for position, message in enumerate(RUN):
         if message["role"] == "assistant":
-            view = api("render", session="run-3", messages=RUN[:position], budget=900)
+            view = api("render", session="life-3", messages=RUN[:position], budget=900)
             views[view["turn"]] = {
                 *view["complete"],
                 *(substitute["position"] for substitute in view["substitutes"]),
             }
-    api("sync", session="run-3", messages=RUN)
+    api("sync", session="life-3", messages=RUN)
     shutil.copy(REPOSITORY / "examples" / "life.jac", tmp_path)
-    for row in api("explain", session="run-3")["results"][:4]:
-        process = contextrender(service, tmp_path, "run", "life.jac", "run-3", str(row["position"]))
+    for row in api("explain", session="life-3")["results"][:4]:
+        process = contextrender(
+            service, tmp_path, "run", "life.jac", "life-3", str(row["position"])
+        )
         assert process.returncode == 0, process.stderr
         events = ast.literal_eval(process.stdout)
         in_view = False

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from contextvars import ContextVar
 from functools import lru_cache, partial
 from hashlib import blake2b
-from typing import Any, Final, cast, override
+from typing import TYPE_CHECKING, Any, Final, cast, override
 from uuid import UUID
 
 from jaclang.jac0core.archetype import (
@@ -38,8 +38,10 @@ from contextrender_bridge.runtime.archetypes import (
     number_of,
     type_at,
 )
-from contextrender_bridge.sessions.locks import SessionLocks
 from contextrender_bridge.store.base import EdgeRow, NodeRow, Store
+
+if TYPE_CHECKING:
+    from contextrender_bridge.runtime.session_lease import SessionLocks
 
 log = logging.getLogger("contextrender")
 
@@ -132,12 +134,12 @@ class RequestMemory(TieredMemory):
     """
 
     def __init__(
-        self, store: Store, owner: UUID | None = None, locks: SessionLocks | None = None
+        self, store: Store, owner: UUID | None = None, locks: "SessionLocks | None" = None
     ) -> None:
         """Open the graph of `owner`; if it is None, only roots can be read and created."""
         super().__init__()
         self.store = store
-        self.locks = locks or SessionLocks()
+        self.locks = locks
         self.owner = owner
         # This stack is closed when the request ends, with the request's error if it fails.
         self.on_end = ExitStack()

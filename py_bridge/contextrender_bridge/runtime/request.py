@@ -1,4 +1,4 @@
-"""The functions of a request for its walker: the session's lock, commits and early answers.
+"""The functions of a request for its walker: commits, deletions and early answers.
 
 Hooks replace `commit`, `del` and `report` of jaclang 0.16.7, which hide a failed write, load edges
 without need and print contents. Long because all of them read the current request's memory.
@@ -6,13 +6,12 @@ without need and print contents. Long because all of them read the current reque
 
 import time
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
 from inspect import Parameter, signature
 from itertools import batched
-from types import FunctionType, TracebackType
-from typing import Any, Self
+from types import FunctionType
+from typing import Any
 from uuid import UUID
 
 from jaclang import lib  # type: ignore[attr-defined]
@@ -21,11 +20,7 @@ from jaclang.jac0core.archetype import Anchor, Archetype
 from jaclang.jac0core.osp_kernel import _current_scope, osp_report
 from jaclang.jac0core.runtime import JacRuntimeInterface, hookimpl, plugin_manager
 
-from contextrender_bridge.base.errors import ContextRenderError, Damaged
-from contextrender_bridge.engine.history.session_cache import Key, SessionState
 from contextrender_bridge.runtime.memory import CURRENT
-from contextrender_bridge.sessions.caches import WORKING_SET
-from contextrender_bridge.sessions.ids import CALLER, ids_ahead, session_id_of
 from contextrender_bridge.store.writes import NODES_PER_DELETION
 
 SendReply = Callable[[object], None]
@@ -34,100 +29,6 @@ YIELD_SECONDS = 0.002
 
 SEND_REPLY: ContextVar[SendReply | None] = ContextVar("send_reply", default=None)
 """The function that sends the current request's reply early; None if it may not be sent early."""
-
-
-class SessionLease:
-    """The lock of one of the caller's sessions, with the session's state in this process.
-
-    `cached` is the state from earlier requests. The walker sets `state` for later requests. `ahead`
-    is a branch and a number of messages. The nodes that a call after these messages needs are
-    loaded in advance. (-1, 0) means that no nodes are.
-
-    A walk has many abilities, so no `with` block can hold the lock. The request holds it until it
-    has written or failed. If the write fails, a changed state is dropped.
-    """
-
-    def __init__(self, key: str) -> None:
-        """Wait for the lock of the caller's session with this key. Then read its cached state.
-
-        The lock is held until the request ends or `release` is called.
-        """
-        root = CALLER.get()
-        self.owner_and_key: Key = (str(root), key)
-        self.id = session_id_of(root, key)
-        self.cached: SessionState | None = None
-        self.state: SessionState | None = None
-        self.ahead = (-1, 0)  # no nodes are loaded in advance
-        self._memory = CURRENT.get()
-        self._locks = ExitStack()
-        self._released = False
-        self._memory.on_end.enter_context(self)  # Lock the session until the request ends.
-        # A write of the request fails if the session has changed since it was read.
-        self._memory.require_unchanged(self.id)
-        self.cached = WORKING_SET.get(self.owner_and_key)
-        self._cached_histories = len(self.cached.histories) if self.cached else 0
-
-    def adopt_nodes(self) -> bool:
-        """Reuse the nodes that the last request has loaded; return False if they are outdated."""
-        assert self.cached is not None
-        # Take the nodes from the cache: this request may change them and then fail.
-        nodes, self.cached.nodes = self.cached.nodes, {}
-        return self._memory.adopt(nodes, self.id)
-
-    def row_revision(self) -> int:
-        """Return the revision of the session's row. Each request that writes increments it."""
-        return self._memory.revision(self.id)
-
-    def release(self) -> None:
-        """Release the lock before the request ends. The session must be unchanged."""
-        state = self.state
-        if state and state is self.cached and len(state.histories) == self._cached_histories:
-            self._locks.close()  # the cache has this state, and knows its size
-        else:
-            # The request still needs its nodes, and `__exit__` detaches them only if `all_stored`.
-            self._memory.all_stored = False
-            self.__exit__(None, None, None)
-        self._released = True
-
-    def __enter__(self) -> Self:
-        self._locks.enter_context(self._memory.locks.hold(*self.owner_and_key))
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        failure: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Release the lock. Cache the session's state for the next request if the store has it.
-
-        Otherwise drop the cached state. Do nothing if `release` was called before.
-        """
-        if self._released:
-            return
-        with self._locks:  # The end of the block releases the lock.
-            if self.state is None or not self._is_stored(self.state, failure):
-                WORKING_SET.drop(self.owner_and_key)
-            elif failure is None:  # If the request was refused, the cache keeps the state it has.
-                self.state.changed = False
-                if self._memory.all_stored:
-                    # The next request is likely to need these nodes, and need not read them.
-                    self.state.nodes = self._memory.detach(ids_ahead(self.state))
-                WORKING_SET.put(self.owner_and_key, self.state)
-
-    def _is_stored(self, state: SessionState, failure: BaseException | None) -> bool:
-        """Return whether the store certainly has this state at the end of the request.
-
-        `failure` is the error that ended the request, or None.
-        """
-        # A changed state is stored only if this request was written.
-        if state.changed:
-            return failure is None and self._memory.wrote
-        # The store still has an unchanged state if the request was only refused. Another error may
-        # mean that the state is wrong.
-        is_own_error = isinstance(failure, ContextRenderError)
-        is_refusal = is_own_error and not isinstance(failure, Damaged)
-        return failure is None or is_refusal
 
 
 def commit_now() -> None:

@@ -36,10 +36,10 @@ from contextrender_bridge.engine.models.providers import (
 )
 from contextrender_bridge.runtime.memory import CURRENT, SYSTEM_ROOT, RequestMemory
 from contextrender_bridge.runtime.request import SEND_REPLY, SendReply, register_hooks
+from contextrender_bridge.runtime.session_lease import SessionLocks
 from contextrender_bridge.server.damaged_sessions import first_damage, set_damaged_aside
 from contextrender_bridge.server.http.bodies import Reply
 from contextrender_bridge.sessions.ids import CALLER
-from contextrender_bridge.sessions.locks import SessionLocks
 from contextrender_bridge.store.opening import open_store
 from contextrender_bridge.store.writes import WriteConflict
 

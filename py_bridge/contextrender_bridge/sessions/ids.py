@@ -10,7 +10,7 @@ from uuid import UUID, uuid5
 
 from contextrender_bridge.engine.history.branch_matching import ROOT, BranchInfo
 from contextrender_bridge.engine.history.history import History
-from contextrender_bridge.engine.history.session_cache import SessionState
+from contextrender_bridge.sessions.session_state import SessionState
 
 CALLER: Final[ContextVar[UUID]] = ContextVar("caller")
 """The id of the root of the user for whom the current request runs."""

@@ -4,13 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from contextrender_bridge.sessions.locks import SessionLocks
+from contextrender_bridge.runtime.session_lease import SessionLocks
 
 HOLD_IT = """
 import sys
 from pathlib import Path
 from contextrender_bridge.base.errors import Busy
-from contextrender_bridge.sessions.locks import SessionLocks
+from contextrender_bridge.runtime.session_lease import SessionLocks
 try:
     with SessionLocks.shared(Path(sys.argv[1])).hold("owner", "session", patience=0):
         print("held")

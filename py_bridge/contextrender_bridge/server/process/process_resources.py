@@ -18,8 +18,8 @@ from typing import Final
 
 from contextrender_bridge.background import run_in_background
 from contextrender_bridge.process_memory import return_free_memory
+from contextrender_bridge.runtime.session_lease import WORKING_SET
 from contextrender_bridge.server.watching.logs import log_failure
-from contextrender_bridge.sessions.caches import WORKING_SET
 
 CHECK_SECONDS: Final = 5.0
 """The interval of the periodic tasks that check this process."""

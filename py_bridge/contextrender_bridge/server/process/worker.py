@@ -18,11 +18,11 @@ from contextrender_bridge.leases import any_alive
 from contextrender_bridge.listening import http_config
 from contextrender_bridge.local_service import is_service_running
 from contextrender_bridge.request_guards import guarded_protocol
+from contextrender_bridge.runtime.caches import limit_caches
 from contextrender_bridge.server.app import build_app
 from contextrender_bridge.server.process.loading import has_compiled, warm_up
 from contextrender_bridge.server.process.recovering import RecoveringApp
 from contextrender_bridge.server.watching.logs import configure_logging, log_failure
-from contextrender_bridge.sessions.caches import limit_caches
 from contextrender_bridge.workers.serving import Worker, WorkerServer
 from contextrender_bridge.workers.supervisor import RENEW, STOP
 

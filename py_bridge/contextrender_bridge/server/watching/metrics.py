@@ -12,8 +12,8 @@ from pathlib import Path
 
 from contextrender_bridge.base.model_table import model_row
 from contextrender_bridge.engine.call.usage_totals import CallTotals, add_rows
+from contextrender_bridge.runtime.caches import CACHES
 from contextrender_bridge.server.watching.requests import RequestMetrics
-from contextrender_bridge.sessions.caches import CACHES
 from contextrender_bridge.sessions.user_rows import all_usage_totals
 from contextrender_bridge.store.base import Store
 from contextrender_bridge.store.writes import StoreUnavailable

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from contextrender_bridge.base.settings import current_settings
-from contextrender_bridge.engine.history.session_cache import SessionCache
 from contextrender_bridge.engine.replay.recall_measures import recall_tokens
 from contextrender_bridge.engine.replay.replay_cache import ReplayCache
+from contextrender_bridge.runtime.session_lease import WORKING_SET
 
 
 class SizedCache(Protocol):
@@ -27,7 +27,6 @@ TEXTS_SHARE: Final = 0.05
 TEXTS: Final = (recall_tokens,)
 
 # `limit_caches` sets the limits below.
-WORKING_SET: Final[SessionCache] = SessionCache(0)
 REPLAYS: Final[ReplayCache] = ReplayCache(0)
 CACHES: Final[Mapping[str, Sequence[SizedCache]]] = {
     "sessions": [WORKING_SET],
