@@ -105,13 +105,21 @@ class TokenCounter:
 
         An assistant message without text has no overhead of its own, because its calls have one.
         """
+        return sum(self.parts(message))
+
+    def parts(self, message: Mapping[str, Any]) -> list[int]:
+        """Return the tokens of a chat message's text, and then those of each call of an assistant.
+
+        The overhead of the message counts for the text.
+        """
         content = message.get("content")
         total = self.text(content_text(content))
         if isinstance(content, list):
             total += MEDIA_TOKENS * sum(_is_media(part) for part in content)
-        if total or message.get("role") != "assistant":
-            total += MESSAGE_OVERHEAD
-        return total + sum(self.call(call) for call in message.get("tool_calls") or ())
+        if message.get("role") != "assistant":
+            return [total + MESSAGE_OVERHEAD]
+        calls = message.get("tool_calls") or ()
+        return [total + MESSAGE_OVERHEAD if total else 0, *map(self.call, calls)]
 
     def call(self, tool_call: Mapping[str, Any]) -> int:
         """Return the number of tokens of one tool call."""

@@ -76,7 +76,7 @@ def split(message: Json, position: int, counter: TokenCounter) -> list[Transcrip
     # The shell is the JSON of all fields but the text, with a placeholder instead of the calls.
     role = _ROLES[message["role"]]
     text, shell = _take_text_out(message, "content")
-    tokens = counter.message({**message, "tool_calls": None})
+    tokens, *call_tokens = counter.parts(message)
     if role == "tool":
         call_id, name = message["tool_call_id"], str(message.get("name") or "")
         return [TranscriptEvent("result", role, position, -1, text, shell, tokens, call_id, name)]
@@ -96,7 +96,7 @@ def split(message: Json, position: int, counter: TokenCounter) -> list[Transcrip
                 call=number,
                 text=arguments,
                 shell=json.dumps({**call, body_key: body_shell}),
-                tokens=counter.call(call),
+                tokens=call_tokens[number],
                 call_id=call["id"],
                 name=name,
             )
