@@ -10,7 +10,7 @@ import numpy as np
 from contextrender_bridge.engine.call.render_call import RenderedCall, assemble, render_call
 from contextrender_bridge.engine.history.growable_arrays import Vectors, encode_vector
 from contextrender_bridge.engine.history.history import History
-from contextrender_bridge.engine.history.token_tracking import TextOf
+from contextrender_bridge.engine.history.token_tracking import TextsOf
 from contextrender_bridge.engine.parameters import NO_PINS, Parameters, Pins
 from contextrender_bridge.engine.policies import Policy, policy_named
 from contextrender_bridge.engine.text.tokens import content_text, counter_for
@@ -143,8 +143,8 @@ def history_of(messages: Sequence[Json]) -> History:
     return history
 
 
-def reader(messages: Sequence[Json]) -> TextOf:
-    return lambda position: content_text(messages[position].get("content"))
+def reader(messages: Sequence[Json]) -> TextsOf:
+    return lambda positions: [content_text(messages[p].get("content")) for p in positions]
 
 
 def render(
@@ -174,7 +174,7 @@ def render(
         parameters=parameters,
         counter=COUNTER,
         embedder=lambda: embedder or AxisEmbedder(),
-        text_of=reader(messages),
+        texts_of=reader(messages),
         agent_defaults=agent_defaults,
         pins=pins,
         previous=max(selections, key=lambda one: one.messages, default=None),

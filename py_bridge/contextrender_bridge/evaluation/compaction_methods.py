@@ -131,7 +131,9 @@ class CompactedHistory:
             agent_defaults=True,
             counter=counter,
             embedder=NoEmbedder,
-            text_of=lambda message: content_text(self.messages[message].get("content")),
+            texts_of=lambda positions: [
+                content_text(self.messages[position].get("content")) for position in positions
+            ],
         )
         # Of the rendered prompt, only the results are used.
         results = read_results(history, self.messages, rendered.selection)

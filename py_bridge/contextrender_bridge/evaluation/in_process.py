@@ -147,7 +147,9 @@ class Renderer:
             parameters=case.parameters,
             counter=self._counter,
             embedder=lambda: embedder,
-            text_of=lambda message: content_text(messages[message].get("content")),
+            texts_of=lambda positions: [
+                content_text(messages[p].get("content")) for p in positions
+            ],
             agent_defaults=case.agent_defaults,
             model_window=window_of(self._model),
             previous=self._previous,

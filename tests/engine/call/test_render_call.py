@@ -195,7 +195,7 @@ def test_oversized_result_is_marked_excerpt(messages: list[Json], budget: int) -
         message, text = contents[position], contents[position]["content"]
         assert messages[position]["role"] == "tool"
         assert excerpt.kind == "excerpt"
-        assert excerpt.text == text != texts(position)
+        assert excerpt.text == text != texts([position])[0]
         assert COUNTER.message(message) <= limit <= max(100, budget // 8)
         assert text.startswith(
             f"[Excerpt of a tool result of {COUNTER.message(messages[position])} tokens"

@@ -15,11 +15,11 @@ from contextrender_bridge.engine.policies import policy_named
 from contextrender_bridge.engine.replay.cost_comparison import cost_curve
 from contextrender_bridge.engine.replay.replay_cache import CachedReplay
 from contextrender_bridge.engine.replay.replayed_calls import ReplayedCall
-from contextrender_bridge.engine.text.tokens import content_text, counter_for
+from contextrender_bridge.engine.text.tokens import counter_for
 from contextrender_bridge.engine.text.transcript import Json
 
 from tests.console.transcripts import make_run
-from tests.support.strategies import stored_fields
+from tests.support.strategies import reader, stored_fields
 from tests.support.transcripts import numbers_in
 
 COUNTER = counter_for(None)
@@ -53,7 +53,7 @@ def test_replayed_call_equals_rendering_of_its_prefix() -> None:
             parameters=SETTINGS.parameters,
             counter=COUNTER,
             embedder=lambda: load_embedder("wordllama"),
-            text_of=lambda message: content_text(run[message].get("content")),
+            texts_of=reader(run),
         )
         assert list(numbers_in(step.complete)) == sorted(rendered.selection.complete)
         assert list(numbers_in(step.partial)) == sorted(rendered.selection.excerpts)

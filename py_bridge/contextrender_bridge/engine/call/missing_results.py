@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.history.reuse import Use
-from contextrender_bridge.engine.history.token_tracking import TextOf
+from contextrender_bridge.engine.history.token_tracking import TextsOf
 from contextrender_bridge.engine.text.values import extract_values
 
 FIELD_NAME: Final = re.compile(
@@ -58,14 +58,14 @@ def missing_results(
     answer: int,
     complete: Collection[int],
     prompt: Callable[[], Iterable[str]],
-    text_of: TextOf,
+    texts_of: TextsOf,
 ) -> tuple[MissingResult, ...]:
     """Return the results that an answer needed and that were missing in its call's prompt.
 
     `answer` is the position of the answer. A result is missing if it is not among the `complete`
     results of the prompt, and if the answer repeats the result's tool call, or uses a value of the
     result that is nowhere in the prompt. `prompt()` reads the prompt's texts, which takes long.
-    `text_of` reads the text of a result.
+    `texts_of` reads the texts of results.
     """
     # The used values of results that were not complete.
     complete_results = set(complete)
@@ -91,7 +91,7 @@ def missing_results(
             missing_values, key=lambda value: (result_counts.get(value, 0), value)
         )
         # An agent knows the names of tools and fields without the result.
-        names_only = not is_repeated and _are_known_names(history, result, missing_values, text_of)
+        names_only = not is_repeated and _are_known_names(history, result, missing_values, texts_of)
         missing_list.append(MissingResult(result, tuple(rarest_first), is_repeated, names_only))
     return tuple(missing_list)
 
@@ -124,11 +124,11 @@ def without_visible(values: set[str], texts: Iterable[str]) -> set[str]:
 
 
 def _are_known_names(
-    history: History, result: int, values: Collection[str], text_of: TextOf
+    history: History, result: int, values: Collection[str], texts_of: TextsOf
 ) -> bool:
     """Return whether each value is a tool's name, or is in the result only as a field's name."""
     other_values = set(values).difference(history.names.values())
     if not other_values:
         return True
-    text_without_names = FIELD_NAME.sub(" ", text_of(history.results.message[result]))
-    return other_values.isdisjoint(extract_values(text_without_names))
+    (text,) = texts_of([history.results.message[result]])
+    return other_values.isdisjoint(extract_values(FIELD_NAME.sub(" ", text)))

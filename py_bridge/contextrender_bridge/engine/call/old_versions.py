@@ -3,10 +3,10 @@
 from contextrender_bridge.engine.call.missing_results import values_used, without_visible
 from contextrender_bridge.engine.history.file_versions import FileEdit, replaced_ranges
 from contextrender_bridge.engine.history.history import History
-from contextrender_bridge.engine.history.token_tracking import TextOf
+from contextrender_bridge.engine.history.token_tracking import TextsOf
 
 
-def old_versions_used(history: History, message: int, text_of: TextOf) -> dict[int, int]:
+def old_versions_used(history: History, message: int, texts_of: TextsOf) -> dict[int, int]:
     """Map each result whose outdated lines a message used to the turn of the first edit after it.
 
     The edits of the result's file between the result and the message count. A message used outdated
@@ -19,9 +19,9 @@ def old_versions_used(history: History, message: int, text_of: TextOf) -> dict[i
         edits = history.edits_since(result, message)
         if not edits:
             continue
-        unchanged_text = _text_without_replaced_lines(text_of(positions[result]), edits)
         newer = history.files.newer_results(result, history.results_before(message))
-        newer_texts = [text_of(positions[later]) for later in newer]
+        text, *newer_texts = texts_of([positions[version] for version in (result, *newer)])
+        unchanged_text = _text_without_replaced_lines(text, edits)
         outdated_values = without_visible(values, [unchanged_text, *newer_texts])
         if outdated_values:
             edit_turns[result] = history.turns[edits[0].position]

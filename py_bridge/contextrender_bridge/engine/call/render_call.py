@@ -11,7 +11,7 @@ from itertools import pairwise
 from contextrender_bridge.base.usage import NOTHING_USED, Usage
 from contextrender_bridge.engine.history.growable_arrays import Vectors
 from contextrender_bridge.engine.history.history import History
-from contextrender_bridge.engine.history.token_tracking import Originals, TextOf
+from contextrender_bridge.engine.history.token_tracking import Originals, TextsOf
 from contextrender_bridge.engine.models.embeddings import Embedder
 from contextrender_bridge.engine.parameters import (
     AUTO,
@@ -84,7 +84,7 @@ class RenderedCall:
         """The prompt's messages, in order."""
         history = self.view.history
         if not self.sends_everything:
-            return rendered_messages(history, self.selection, self.view.text_of)
+            return rendered_messages(history, self.selection, self.view.texts_of)
         # The events of a message are its text or result, and its calls.
         event_ranges = pairwise([*history.first_events, history.events])
         call_counts = (stop - first - 1 for first, stop in event_ranges)
@@ -152,7 +152,7 @@ def render_call(
     parameters: Parameters,
     counter: TokenCounter,
     embedder: Callable[[], Embedder],
-    text_of: TextOf,
+    texts_of: TextsOf,
     compact: Compact | None = None,
     originals: Originals | None = None,
     agent_defaults: bool = False,
@@ -163,7 +163,7 @@ def render_call(
 ) -> RenderedCall:
     """Let the policy select the prompt of the next model call, and return the rendering.
 
-    - `text_of(message)` reads a message's text, for texts that are embedded or replaced.
+    - `texts_of` reads the texts of messages, for texts that are embedded or replaced.
     - `originals(start, stop)` reads messages, for policies that track tokens. Without it, all
       messages must be in memory.
     - `embedder()` returns the embedder, for policies that rank by relevance.
@@ -177,7 +177,7 @@ def render_call(
       answered after `previous`, and then continues the last of these prompts.
     """
     # `relevance` is a callable: it embeds texts only if the policy calls it.
-    relevance = Relevance(history, embedder, text_of, parameters.query_task_share)
+    relevance = Relevance(history, embedder, texts_of, parameters.query_task_share)
     view = policy_input(
         history,
         budget=budget,
@@ -185,7 +185,7 @@ def render_call(
         parameters=parameters,
         counter=counter,
         relevance_of=relevance,
-        text_of=text_of,
+        texts_of=texts_of,
         originals=originals,
         pins=pins,
         model_window=model_window,
@@ -213,7 +213,7 @@ def policy_input(
     parameters: Parameters,
     counter: TokenCounter,
     relevance_of: RelevanceOf,
-    text_of: TextOf,
+    texts_of: TextsOf,
     originals: Originals | None = None,
     pins: Pins = NO_PINS,
     model_window: int | None = None,
@@ -236,7 +236,7 @@ def policy_input(
         budget=limit,
         parameters=parameters,
         counter=counter,
-        text_of=text_of,
+        texts_of=texts_of,
         relevance_of=relevance_of,
         originals_of=originals,
         pins=pins,

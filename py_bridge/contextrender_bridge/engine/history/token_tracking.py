@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 Originals = Callable[[int, int], Sequence[Json]]
 """Reads the original messages from one position up to another."""
 
-TextOf = Callable[[int], str]
-"""Reads a message's text."""
+TextsOf = Callable[[Sequence[int]], list[str]]
+"""Reads the texts of messages, by their positions."""
 
 
 MOST_CHARACTERS: Final = 1_000_000

@@ -219,9 +219,9 @@ def segments_not_to_restore(context: CallContext, result: int) -> tuple[frozense
     newer = files.newer_results(result, context.result_count)[:MOST_VERSIONS]
     if not edits and not newer:
         return frozenset(), 0
-    is_file, text_of = files.has_path(result), context.view.text_of
-    text = text_of(results.message[result])
-    newer_texts = [text_of(results.message[later]) for later in newer]
+    is_file = files.has_path(result)
+    positions = [results.message[version] for version in (result, *newer)]
+    text, *newer_texts = context.view.texts_of(positions)
     ranges = replaced_ranges(text, edits, is_file=is_file) + repeated_ranges(text, newer_texts)
     edited_at = context.view.history.turns[edits[0].position] if edits and is_file else 0
     return segments_in(context, result, ranges), edited_at

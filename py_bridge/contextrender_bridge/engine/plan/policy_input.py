@@ -4,7 +4,7 @@ A policy returns a `Selection` (engine.plan.selection) for it. Long because the 
 text that a prompt retains before any result (docs/method.md, Retained text).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Protocol
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contextrender_bridge.engine.history.history import NO_CALL, History
-from contextrender_bridge.engine.history.token_tracking import Originals, TextOf, Tracking
+from contextrender_bridge.engine.history.token_tracking import Originals, TextsOf, Tracking
 from contextrender_bridge.engine.parameters import NO_PINS, Parameters, Pins
 from contextrender_bridge.engine.plan.ranking import Floats
 from contextrender_bridge.engine.plan.selection import (
@@ -60,7 +60,7 @@ class PolicyInput:
     budget: int
     parameters: Parameters
     counter: TokenCounter
-    text_of: TextOf
+    texts_of: TextsOf
     relevance_of: RelevanceOf
     originals_of: Originals | None = None
     pins: Pins = NO_PINS
@@ -80,6 +80,10 @@ class PolicyInput:
         if len(originals) < stop - start:
             raise LookupError("messages were dropped from memory, and no reader was given")
         return originals
+
+    def text_of(self, message: int) -> str:
+        """Return the text of the message at this position."""
+        return self.texts_of([message])[0]
 
     def tracking_of(self, messages: int) -> Tracking:
         """Return the history's tracking of at least its first `messages` messages."""
@@ -204,7 +208,7 @@ def select_all(view: PolicyInput) -> Selection:
 
 
 def excerpts_of(
-    sizes: Mapping[int, int], budget: int, text_of: TextOf, counter: TokenCounter
+    sizes: Mapping[int, int], budget: int, text_of: Callable[[int], str], counter: TokenCounter
 ) -> dict[int, Substitute]:
     """Cut the largest of these texts, so that all texts together fit the budget.
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from contextrender_bridge.engine.history.growable_arrays import Vectors, unit
 from contextrender_bridge.engine.history.growable_arrays import Vectors as Vector
 from contextrender_bridge.engine.history.history import History
-from contextrender_bridge.engine.history.token_tracking import TextOf
+from contextrender_bridge.engine.history.token_tracking import TextsOf
 from contextrender_bridge.engine.models.embeddings import Embedder, embed_once
 from contextrender_bridge.engine.models.litellm_embedder import EmbeddingUnavailable
 
@@ -112,7 +112,7 @@ class Relevance:
 
     history: History
     embedder: Callable[[], Embedder]
-    text_of: TextOf
+    texts_of: TextsOf
     task_share: float
     new_vectors: dict[int, Vectors] = field(default_factory=dict)
     warning: str = ""
@@ -146,14 +146,19 @@ class Relevance:
         table.use_model(embedder.name)
         # Collect the texts without a vector. Without a user message, the task is an empty text.
         new_results = table.missing_vectors(result_count)
-        result_texts = [self._text(history.results.message[result]) for result in new_results]
-        cut_texts = [text[:RESULT_CHARACTERS] for text in result_texts]
         task_vector = table.task if history.first_user >= 0 else None
-        task_text = self._text(history.first_user) if task_vector is None else ""
-        task_texts = [task_text[:TASK_CHARACTERS]] if task_vector is None else []
+        latest = [p for p in (history.last_user, history.last_assistant) if p >= 0]
+        task = [history.first_user] if task_vector is None and history.first_user >= 0 else []
+        results = [history.results.message[result] for result in new_results]
+        read_texts = self.texts_of([*latest, *task, *results])
+        latest_text = "\n".join(text for text in read_texts[: len(latest)] if text)
+        task_text = read_texts[len(latest)] if task else ""
+        result_texts = read_texts[len(latest) + len(task) :]
 
         # The vectors come back in the order of these texts.
-        texts = [self._latest_text(), *task_texts, *cut_texts]
+        task_texts = [task_text[:TASK_CHARACTERS]] if task_vector is None else []
+        cut_texts = [text[:RESULT_CHARACTERS] for text in result_texts]
+        texts = [latest_text, *task_texts, *cut_texts]
         vectors, is_first_request = embed_once(embedder, texts)
         self.embedded = True
         if is_first_request:  # a request that waits for another one's vectors costs no tokens
@@ -185,15 +190,6 @@ class Relevance:
             total += tokens_of_part(history.results.tokens[result], text, RESULT_CHARACTERS)
         return total
 
-    def _latest_text(self) -> str:
-        """Return the texts of the latest user and assistant messages, joined by a line break."""
-        latest = (self.history.last_user, self.history.last_assistant)
-        return "\n".join(text for text in map(self._text, latest) if text)
-
-    def _text(self, message: int) -> str:
-        """Return the text of the message at this position, or an empty text for -1."""
-        return self.text_of(message) if message >= 0 else ""
-
 
 def tokens_of_part(tokens: int, text: str, characters: int) -> int:
     """Estimate the tokens of a text's first `characters` characters. `tokens` is its full size."""
@@ -212,7 +208,7 @@ class Match(NamedTuple):
 
 
 def search_results(
-    history: History, query: str, embedder: Embedder, text_of: TextOf
+    history: History, query: str, embedder: Embedder, texts_of: TextsOf
 ) -> list[Match]:
     """Return every result that matches a query, the best first.
 
@@ -221,7 +217,7 @@ def search_results(
     result comes first.
     """
     words = {word.lower() for word in _WORD.findall(query)}
-    relevance = Relevance(history, lambda: embedder, text_of, task_share=0.0)
+    relevance = Relevance(history, lambda: embedder, texts_of, task_share=0.0)
     relevance()  # only to embed the results without a vector; sets `warning` if that fails
     result_count = len(history.results.message)
     similarity = [0.0] * result_count
@@ -231,7 +227,8 @@ def search_results(
     # A result matches if it has one of the words, or a positive cosine.
     matches = []
     for result in range(result_count):
-        text = text_of(history.results.message[result]).lower()
+        (original,) = texts_of([history.results.message[result]])
+        text = original.lower()
         word_share = sum(word in text for word in words) / len(words) if words else 0.0
         if word_share or similarity[result] > 0:
             matches.append(Match(result, word_share, word_share + max(0.0, similarity[result])))

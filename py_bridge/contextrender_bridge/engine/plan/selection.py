@@ -7,13 +7,14 @@ begin with, and what changed. Long because it is one value, with its parts and w
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
 from typing import Final
 
 from contextrender_bridge.engine.history.history import NO_CALL, History, ResultArrays
+from contextrender_bridge.engine.history.token_tracking import TextsOf
 from contextrender_bridge.engine.plan.ranking import Floats
 
 Ranges = tuple[int, ...]
@@ -410,15 +411,15 @@ def first_message_of(results: ResultArrays, result: int) -> int:
 
 
 def rendered_messages(
-    history: History, selection: Selection, text_of: Callable[[int], str]
+    history: History, selection: Selection, texts_of: TextsOf
 ) -> list[PlannedMessage]:
     """Return the messages of a selection's prompt, in order.
 
     A result's message is in the prompt if the selection shows the result. Any other message is in
-    the prompt if its text or one of its calls is shown. `text_of` reads the original text of a
-    message.
+    the prompt if its text or one of its calls is shown. `texts_of` reads the original texts of
+    messages.
     """
-    rendered = _result_messages(history, selection, text_of)
+    rendered = _result_messages(history, selection, texts_of)
     calls, arguments = _calls_by_message(history, selection)
     # The text of a dropped message becomes empty, because its calls may still be shown.
     substitutes = {message: cut.text for message, cut in selection.text.cut.items()}
@@ -438,7 +439,7 @@ def rendered_messages(
 
 
 def _result_messages(
-    history: History, selection: Selection, text_of: Callable[[int], str]
+    history: History, selection: Selection, texts_of: TextsOf
 ) -> list[PlannedMessage]:
     """Return the messages of the results that a selection shows.
 
@@ -446,9 +447,10 @@ def _result_messages(
     """
     positions = history.results.message
     substitutes = {positions[r]: excerpt.text for r, excerpt in selection.excerpts.items()}
-    for result, restored in selection.restored.items():
-        position = positions[result]
-        substitutes[position] = text_of(position) + restored.text
+    hosts = [positions[result] for result in selection.restored]
+    restored_texts = (restored.text for restored in selection.restored.values())
+    for position, text, restored in zip(hosts, texts_of(hosts), restored_texts, strict=True):
+        substitutes[position] = text + restored
     shown_positions = (positions[result] for result in selection.shown_results)
     return [PlannedMessage(p, text=substitutes.get(p)) for p in shown_positions]
 

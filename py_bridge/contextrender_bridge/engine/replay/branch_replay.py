@@ -326,13 +326,17 @@ class BranchReplay:
         if message is None:
             return {}
         if message not in self._old_versions:
-            edit_turns = old_versions_used(self.full_history, message, self.text_of)
+            edit_turns = old_versions_used(self.full_history, message, self.texts_of)
             self._old_versions[message] = edit_turns
         return self._old_versions[message]
 
     def text_of(self, message: int) -> str:
         """Return the text of a message."""
         return str(self._rows[message][0]["text"])
+
+    def texts_of(self, messages: Sequence[int]) -> list[str]:
+        """Return the texts of messages."""
+        return [self.text_of(message) for message in messages]
 
     def recall_results_at(self, turn: int) -> tuple[int, ...]:
         """Return the results whose tokens a turn repeats (docs/method.md, Measures)."""
@@ -466,7 +470,7 @@ class BranchReplay:
     ) -> RenderedCall:
         """Return a recorded call as a rendering with the recorded `selection`."""
         share = settings.parameters.query_task_share
-        relevance = Relevance(history, lambda: self._embedder, self.text_of, share)
+        relevance = Relevance(history, lambda: self._embedder, self.texts_of, share)
         view = policy_input(history, **self._inputs(settings), relevance_of=relevance)
         return RenderedCall(view, selection)
 
@@ -479,7 +483,7 @@ class BranchReplay:
             "parameters": settings.parameters,
             "pins": settings.pins,
             "counter": self._counter,
-            "text_of": self.text_of,
+            "texts_of": self.texts_of,
         }
 
     def grow(self, history: History, messages: int) -> None:

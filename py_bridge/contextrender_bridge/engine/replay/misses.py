@@ -59,7 +59,7 @@ def missing_in(
 
     complete = frozenset(rendered.selection.complete)
     return missing_results(
-        branch.full_history, answer, complete, prompt=read_prompt, text_of=branch.text_of
+        branch.full_history, answer, complete, prompt=read_prompt, texts_of=branch.texts_of
     )
 
 
