@@ -3,7 +3,8 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any, cast
+from operator import itemgetter
+from typing import Any, Final, cast
 
 from contextrender_bridge.engine.history.growable_arrays import decode_vector
 from contextrender_bridge.engine.history.history import History
@@ -19,6 +20,8 @@ from contextrender_bridge.engine.text.transcript import (
 
 Fields = Mapping[str, Any]
 
+_ROLES: Final = {"result": "tool", "call": "assistant"}
+"""The role of an event's message, by the kind of the event. The kind of a text is its role."""
 
 StoredUses = Mapping[int, Sequence[tuple[int, list[str]]]]
 """The Reuse edges of a branch, by the event number of their operation.
@@ -57,7 +60,7 @@ def append_stored(
 
 def _by_message(rows: Iterable[Fields]) -> Iterator[list[Fields]]:
     """Yield the rows of each message. The first row is its text or result; its calls follow."""
-    for _, message_rows in groupby(rows, key=lambda fields: fields["position"]):
+    for _, message_rows in groupby(rows, key=itemgetter("position")):
         yield list(message_rows)
 
 
@@ -77,7 +80,9 @@ def _add_stored_uses(
     for number, event in enumerate(events, first_event):
         if event.kind == "result":
             history.reuse.observe_result(event.text)
-        for used_event, values in sorted(stored_uses.get(number, ())):
+        if number not in stored_uses:
+            continue
+        for used_event, values in sorted(stored_uses[number]):
             # Translate the event number of the used result into its number among the results.
             result = bisect_left(history.results.event, used_event)
             if result == len(history.results.event):
@@ -109,10 +114,9 @@ def _event(fields: Fields, call: int) -> TranscriptEvent:
     `call` is the number of the call in its message, or -1 if the event is no call.
     """
     kind = kind_of(fields)
-    roles = {"result": "tool", "call": "assistant"}
     return TranscriptEvent(
-        kind=cast(Any, kind if kind in roles else "message"),
-        role=cast(Role, roles.get(kind, kind)),
+        kind=cast(Any, kind if kind in _ROLES else "message"),
+        role=cast(Role, _ROLES.get(kind, kind)),
         message=fields["position"],
         call=call,
         text=fields["text"],

@@ -30,12 +30,15 @@ _NEW_TEXT_NAMES: Final = (
 _FILE_TEXT_NAMES: Final = (
     *("content", "file_text", "contents", "new_source", "fileText", "code_edit"),
 )
+_TEXTS_IN_FILES: Final = frozenset((*_OLD_TEXT_NAMES, *_NEW_TEXT_NAMES, *_FILE_TEXT_NAMES))
 
 _MIN_PARTIAL_LINE: Final = 8
 """A removed line with fewer characters is only recognised if it is a whole line."""
 _MAX_ARGUMENTS: Final = 1_000_000
 """Arguments with more characters are not read."""
 
+_DECODER: Final = json.JSONDecoder(strict=False)
+"""Reads JSON in which strings may have line breaks, as some models write them."""
 _READING_COMMANDS: Final = frozenset({"view", "read", "list", "undo_edit"})
 """Values of the argument `command` with which a call replaces no text."""
 _LINE_NUMBER: Final = re.compile(r"\s*\d{1,7}(?:→|\t|\| ?|: ?)")
@@ -287,7 +290,7 @@ def _fields(arguments: str) -> Mapping[str, Any]:
     if not arguments.lstrip().startswith("{"):
         return {}
     try:
-        fields = json.loads(arguments, strict=False)
+        fields = _DECODER.decode(arguments)
     except (ValueError, RecursionError):
         return {}
     return fields if isinstance(fields, dict) else {}
@@ -295,7 +298,10 @@ def _fields(arguments: str) -> Mapping[str, Any]:
 
 def _first_text(fields: Mapping[str, Any], names: tuple[str, ...]) -> str:
     """Return the value of the first of these fields that is a text, or "" if none is."""
-    return next((fields[name] for name in names if isinstance(fields.get(name), str)), "")
+    for name in names:
+        if isinstance(value := fields.get(name), str):
+            return value
+    return ""
 
 
 def _edits(call: Call, path: str, fields: Mapping[str, Any], arguments: str) -> Iterator[FileEdit]:
@@ -333,8 +339,7 @@ def _texts_outside_files(fields: Mapping[str, Any]) -> Iterator[str]:
 
     A patch inside a file's contents is only text: the call does not apply it.
     """
-    in_files = (*_OLD_TEXT_NAMES, *_NEW_TEXT_NAMES, *_FILE_TEXT_NAMES)
-    return _texts({name: value for name, value in fields.items() if name not in in_files})
+    return _texts({name: value for name, value in fields.items() if name not in _TEXTS_IN_FILES})
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -271,7 +271,7 @@ class History:
         self.first_events.append(self.events)
         self.times.append(time)
         if message is not None:
-            self.text_bytes += sum(len(event.text) for event in events)
+            self.text_bytes += sum([len(event.text) for event in events])
         # Add the calls and the result, which are in other arrays.
         self._add_calls(events, position, turn)
         if head.kind == "result":
@@ -284,7 +284,7 @@ class History:
                 self.text_messages.append(position)
         self.turns.append(turn)
         self.events += len(events)
-        self.total_tokens += sum(event.tokens for event in events)
+        self.total_tokens += sum([event.tokens for event in events])
         self.totals.append(self.total_tokens)
 
     def _count_role(self, role: str, position: int) -> None:
