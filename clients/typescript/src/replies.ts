@@ -246,17 +246,15 @@ export interface PriceView {
 
 /**
  * One model call: why its prompt shows or omits each result, and the history before it. The history has `history_messages`
- * messages; the prompt has `prompt_messages` of them. `messages` has all messages of the history, or the ones that the request
- * asked for. `parameters` are the method's parameters for the call, and `turn_count` is the number of the branch's last call.
+ * messages. `messages` has all messages of the history, or the ones that the request asked for. `turn_count` is the number of the
+ * branch's last call.
  * `price` is the price of the call's model, None if it has none. `prompt` has the prompt's messages as a client sends them, if the
  * request asked for them.
  */
 export interface CallView {
   explain: ExplainView;
-  parameters: Record<string, number>;
   turn_count: number;
   history_messages: number;
-  prompt_messages: number;
   messages: MessageLine[];
   price: PriceView | null;
   prompt: Record<string, unknown>[] | null;
@@ -432,8 +430,8 @@ export interface ToolCost {
 }
 
 /**
- * The shape of a session, without contents. `tools` are the tools of the branch that was asked for, `uses` is the number of the
- * branch's uses of results, and `embedded_results` is the number of the branch's results with a stored vector.
+ * The shape of a session, without contents. `tools` are the tools of the branch that was asked for, and `uses` is the number of the
+ * branch's uses of results.
  */
 export interface InspectView {
   session: SessionView;
@@ -442,7 +440,6 @@ export interface InspectView {
   branches: BranchView[];
   tools: ToolCost[];
   uses: number;
-  embedded_results: number;
 }
 
 /**

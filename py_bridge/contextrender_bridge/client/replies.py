@@ -224,8 +224,7 @@ class ToolCost(TypedDict):
 
 class InspectView(TypedDict):
     """The shape of a session, without contents. `tools` are the tools of the branch that was
-    asked for, `uses` is the number of the branch's uses of results, and `embedded_results` is
-    the number of the branch's results with a stored vector.
+    asked for, and `uses` is the number of the branch's uses of results.
     """
 
     session: SessionView
@@ -234,7 +233,6 @@ class InspectView(TypedDict):
     branches: list[BranchView]
     tools: list[ToolCost]
     uses: int
-    embedded_results: int
 
 
 class SessionPage(TypedDict):
