@@ -18,7 +18,6 @@ from tests.dialects.bodies import bodies
 from tests.dialects.test_dialects import plan_of
 from tests.proxy.conftest import Setup
 from tests.proxy.test_too_long import PATHS, body_of
-from tests.support.scripted_model import json_reply
 from tests.support.strategies import BUDGETS, modest
 
 ODD = ['"\\ud83d"', '"\\u00e9 é 漢"', "1e0", "1.50", '"\\/"', '{"a": 1, "a": 2}', "[ ]"]
@@ -147,7 +146,6 @@ def test_rendered_request_keeps_bytes_outside_messages(setup: Setup, dialect: st
     tools: list[Json] = [{"name": "look", "description": "schön", "input_schema": {}}]
     raw = json.dumps({**body, "tools": tools}, ensure_ascii=False, separators=(" , ", " : "))
     raw = raw.replace("\ud83d", "\\ud83d")[:-1] + ', "top_p": 1e0, "top_p": 0.50 }'
-    setup.model.answer = lambda _: json_reply({"id": "1"})
     url = f"/s/{uuid.uuid4().hex}{PATHS[dialect]}"
     headers = {"accept-encoding": "gzip, br;q=0.5", "x-contextrender-budget": "600"}
     response = setup.http.post(url, content=raw.encode(), headers=headers)
@@ -177,7 +175,6 @@ ODD_BODIES = {
 def test_body_that_cannot_be_written_again_is_forwarded_as_it_is(setup: Setup, kind: str) -> None:
     """The provider says what is wrong with it. No part of it is omitted."""
     raw = ODD_BODIES[kind]
-    setup.model.answer = lambda _: json_reply({"id": "1"})
     headers = {"x-contextrender-budget": "600", "content-type": "application/json"}
     setup.http.post(f"/s/{uuid.uuid4().hex}{PATHS['chat']}", content=raw, headers=headers)
     assert setup.model.asked[-1].body == raw
@@ -187,7 +184,6 @@ def test_body_that_cannot_be_written_again_is_forwarded_as_it_is(setup: Setup, k
 def test_header_value_keeps_its_bytes(setup: Setup, value: str | bytes) -> None:
     """Values that are no UTF-8 excepted, which the library cannot write."""
     raw = value.encode() if isinstance(value, str) else value
-    setup.model.answer = lambda _: json_reply({"id": "1"})
     headers = [(b"X-Trace-Note", raw), (b"x-other", b"1"), (b"x-other", b"2")]
     body = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
     setup.http.post(f"/s/{uuid.uuid4().hex}{PATHS['chat']}", json=body, headers=headers)

@@ -3,7 +3,6 @@
 from contextrender_bridge.proxy.request import MAX_NAME_CHARS, generated_name, given_name
 
 from tests.proxy.conftest import Setup
-from tests.support.scripted_model import chat, json_reply
 from tests.support.transcripts import user
 
 USER = [user("hello")]
@@ -40,7 +39,6 @@ def test_invalid_names_are_sanitized() -> None:
 
 
 def test_session_name_in_path_is_decoded(setup: Setup) -> None:
-    setup.model.script = [json_reply(chat("x"))]
     response = setup.post("/s/my%20run%2F1/v1/chat/completions", {"messages": USER})
     assert response.headers["x-contextrender-session"] == "my run/1"
     assert setup.model.asked[0].path == "/v1/chat/completions"

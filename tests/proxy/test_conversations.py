@@ -13,7 +13,6 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import AsyncContextRender
 
 from tests.proxy.conftest import Setup, Start
-from tests.support.scripted_model import json_reply
 from tests.support.transcripts import assistant, step, user
 from tests.support.waiting import until
 
@@ -26,7 +25,6 @@ def tool_step(name: str, text: str) -> list[Json]:
 
 def send(setup: Setup, messages: list[Json], **more: Any) -> str:
     """Send a request and return the name of its session."""
-    setup.model.answer = lambda _: json_reply({"id": "1"})
     response = setup.post("/v1/chat/completions", {"model": "gpt-x", "messages": messages, **more})
     assert response.status_code == 200
     assert "x-contextrender-fail-open" not in response.headers
@@ -177,7 +175,6 @@ def test_proxies_that_know_one_beginning_keep_histories_apart(start: Start, size
     (one, two), b = (start(), start()), [hello, HELLO, user("I am B.")]
     first = send(one, [hello])
     assert send(two, [hello, *tool_step("a1", SECRET)]) == first
-    one.model.answer = lambda _: json_reply({"id": "1"})
     one.post("/v1/chat/completions", {"model": "gpt-x", "messages": b})
     one.http.get("/healthz")
     assert one.service.inspect_session(first)["session"]["branches"] == 1
@@ -232,7 +229,6 @@ def test_history_stored_by_provider_is_not_recorded(setup: Setup) -> None:
             )
         ),
     ]
-    setup.model.answer = lambda _: json_reply({"id": "1"})
     for path, body in bodies:
         body = {"model": "m", "max_tokens": 9, **body}
         response = setup.post(f"/s/{name}/v1/{path}", body, x_contextrender_budget="300")
@@ -252,7 +248,6 @@ def test_history_with_references_is_sent_in_full(setup: Setup, reference: Json) 
     output = {"type": "function_call_output", "call_id": "c0", "output": "word " * 900}
     items = [user("Go."), reference, output]
     session = uuid.uuid4().hex
-    setup.model.answer = lambda _: json_reply({"id": "1"})
     body = {"model": "m", "input": items}
     response = setup.post(f"/s/{session}/v1/responses", body, x_contextrender_budget="300")
     assert setup.model.asked[-1].json == body
@@ -286,7 +281,6 @@ NAMELESS = {"role": "assistant", "tool_calls": [{"id": "a", "function": {"argume
 )
 def test_unrenderable_history_is_reported_once(setup: Setup, odd: Json, reason: str) -> None:
     session = uuid.uuid4().hex
-    setup.model.answer = lambda _: json_reply({"id": "1"})
     messages: list[Json] = [user("Go."), odd, user("on")]
     body = {"model": "m", "messages": messages}
     before = setup.proxy.histories.failures.counts().get(reason, 0)

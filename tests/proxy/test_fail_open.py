@@ -33,7 +33,6 @@ def wrong_service(reply: Reply) -> Model:
 
 def test_history_with_too_many_messages_is_forwarded_unchanged(setup: Setup) -> None:
     messages = [{"role": "user", "content": f"{number}"} for number in range(20_001)]
-    setup.model.script = [json_reply(chat("hello"))]
     body = {"model": "m", "messages": messages}
     response = setup.post("/v1/chat/completions", body, **{"x-contextrender-budget": "600"})
     assert response.headers["x-contextrender-fail-open"] == "too_many_messages"
@@ -41,7 +40,6 @@ def test_history_with_too_many_messages_is_forwarded_unchanged(setup: Setup) -> 
 
 
 def check_forwarded_unchanged(setup: Setup, reason: str, **headers: str) -> None:
-    setup.model.script = [json_reply(chat("hello"))]
     kind = {"content-type": "application/json", **headers}
     response = setup.http.post("/v1/chat/completions", content=RAW, headers=kind)
     assert response.json() == chat("hello")
@@ -74,7 +72,6 @@ def test_call_is_forwarded_when_service_is_late(start: Start) -> None:
 def test_proxy_pauses_calls_to_a_failing_service(start: Start) -> None:
     setup = start(url="http://127.0.0.1:9", token="t")
     for number in range(1, 5):
-        setup.model.script = [json_reply(chat("hello"))]
         response = setup.post("/v1/chat/completions", BODY)
         assert response.headers["x-contextrender-fail-open-count"] == f"{number} of {number}"
     assert response.headers["x-contextrender-fail-open"] == "paused"

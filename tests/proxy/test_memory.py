@@ -10,7 +10,7 @@ from contextrender_bridge.client.credentials import load_credentials
 from tests.server.servers import BIN, running_server
 from tests.support.process_memory import check_release_after_calls, children
 from tests.support.programs import free_port, serving_program
-from tests.support.scripted_model import Model, chat, json_reply, serving
+from tests.support.scripted_model import Model, serving
 
 pytestmark = [
     pytest.mark.slow,
@@ -27,7 +27,6 @@ def test_memory_of_large_body_is_released_by_the_proxy(
 ) -> None:
     port, model = free_port(), Model()
     place = f"http://127.0.0.1:{port}"
-    model.answer = lambda _: json_reply(chat("ok"))
     data = tmp_path / "data"
     with (
         running_server(data) if has_service else nullcontext() as server,

@@ -98,7 +98,6 @@ def test_secret_reaches_model_and_never_the_store(
 def test_fail_open_calls_are_counted_by_reason(setup: Setup) -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
     for wrong in ({"x_contextrender_budget": "many"}, {"x_contextrender_policy": "nonsense"}):
-        setup.model.script = [json_reply(chat("hello"))]
         setup.post("/v1/chat/completions", body, **wrong)
     page = setup.http.get("/metrics").text
     matches = re.findall(r'^contextrender_fail_open_total\{reason="(.*)"\} (.*)$', page, re.M)

@@ -148,7 +148,6 @@ def test_local_provider_is_reached_without_network_proxy(
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
     setup = start()
-    setup.model.script = [json_reply(chat("hello"))]
     response = httpx.post(f"{setup.url}/v1/chat/completions", json=HELLO, trust_env=False)
     assert response.json() == chat("hello")
 

@@ -7,7 +7,6 @@ import pytest
 
 from tests.proxy.agents import ChatAgent, MessagesAgent, ResponsesAgent, finding
 from tests.proxy.conftest import Setup, Start
-from tests.support.scripted_model import chat, json_reply
 
 TOOL_AGENTS = [(ChatAgent, "c"), (MessagesAgent, "t"), (ResponsesAgent, "k")]
 
@@ -29,7 +28,6 @@ def rename(agent: ChatAgent, calls: int) -> None:
 
 
 def shown_to(agent: ChatAgent) -> list[str]:
-    agent.setup.model.script = [json_reply(chat("done"))]
     agent.post()
     return agent.results(agent.setup.model.asked[-1].json["messages"])
 
@@ -50,7 +48,6 @@ def test_invalid_pins_forward_history_unchanged(setup: Setup) -> None:
         ("pin-calls", "x" * 201),
         ("bypass-tools", "y" * 201),
     ):
-        setup.model.script = [json_reply(chat("done"))]
         named = {f"x-contextrender-{name}": value}
         response = setup.post("/v1/chat/completions", body, **named)
         assert response.headers["x-contextrender-fail-open"] == f"invalid_{name}"

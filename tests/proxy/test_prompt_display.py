@@ -4,10 +4,10 @@ import json
 import uuid
 
 import pytest
-from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects import DIALECTS
 
-from tests.proxy.agents import Agent, ChatAgent, MessagesAgent, ResponsesAgent
+from tests.proxy import agents
+from tests.proxy.agents import FILLER, Agent, ChatAgent, MessagesAgent, ResponsesAgent, finding
 from tests.proxy.conftest import Setup
 
 CALLS = 67
@@ -19,21 +19,25 @@ CALLS = 67
     [("chat", ChatAgent), ("messages", MessagesAgent), ("responses", ResponsesAgent)],
 )
 def test_reported_prompt_is_what_the_provider_received(
-    setup: Setup, dialect: str, kind: type[Agent]
+    setup: Setup, monkeypatch: pytest.MonkeyPatch, dialect: str, kind: type[Agent]
 ) -> None:
-    """Compare the messages as the format's reader finds them, and the results as the agent does."""
+    """Compare the messages as the format's reader finds them, and the results as the agent does.
+
+    Each seventh result exceeds the budget, so that calls show an excerpt of it.
+    """
+    large = FILLER * 5
+    monkeypatch.setattr(agents, "finding", lambda n: finding(n) + large * (n % 7 == 3))
     session = uuid.uuid4().hex
     agent = kind(setup, session)
-    calls_with_omissions = 0
+    calls_with_omissions = calls_with_excerpts = 0
     for turn, body in enumerate(agent.run(CALLS, {20: 1, 40: 3, 41: 12}), 1):
         fields = {"session": session, "turn": turn, "rows": 0, "window": 0, "prompt": True}
         prompt = setup.service.call("get_call", fields)["prompt"]
-        assert encode(prompt) == encode(DIALECTS[dialect].read(body).messages)
+        received = DIALECTS[dialect].read(body).messages
+        reported, sent = (json.dumps(messages, sort_keys=True) for messages in (prompt, received))
+        assert reported == sent
         results = [message["content"] for message in prompt if message["role"] == "tool"]
         assert results == agent.results(body[agent.key])
         calls_with_omissions += len(results) < turn - 1
-    assert calls_with_omissions > CALLS // 2
-
-
-def encode(messages: list[Json]) -> bytes:
-    return json.dumps(messages, sort_keys=True).encode()
+        calls_with_excerpts += any("call its tool again for all of it" in text for text in results)
+    assert calls_with_omissions > CALLS // 2 and calls_with_excerpts > 5

@@ -17,7 +17,6 @@ from contextrender_bridge.request_guards import Guard
 
 from tests.proxy.agents import ChatAgent
 from tests.proxy.conftest import Setup, Start
-from tests.support.scripted_model import chat, json_reply
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hello " * 900}]}
 CALLS = "/v1/chat/completions"
@@ -117,9 +116,7 @@ def test_other_users_program_gets_no_token(
     assert setup.http.get(held).status_code == 200
     monkeypatch.setattr(peers, "own_user", lambda: -2)
     assert setup.http.get(held).status_code == 401
-    setup.model.script = [json_reply(chat("hello"))]
     assert setup.post(CALLS, BODY).headers["x-contextrender-fail-open"] == "token_missing"
-    setup.model.script = [json_reply(chat("hello"))]
     token = {"x-contextrender-token": credentials.token}
     assert "x-contextrender-fail-open" not in setup.post(CALLS, BODY, **token).headers
 
@@ -140,7 +137,6 @@ def test_secret_in_path_authenticates_the_user(
     setup = start(secret=secret)
     monkeypatch.setattr(peers, "own_user", lambda: -2)
     for link, reason in ((secret, None), (f"{secret}x", "token_missing"), ("", "token_missing")):
-        setup.model.script = [json_reply(chat("hello"))]
         response = setup.post(f"/k/{link}/s/mine{CALLS}" if link else CALLS, BODY)
         assert response.headers.get("x-contextrender-fail-open") == reason
         assert setup.model.asked[-1].path == CALLS

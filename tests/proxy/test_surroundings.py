@@ -12,7 +12,6 @@ from contextrender_bridge.proxy.surroundings import MORE_CERTIFICATES, faults, t
 from tests.cli.test_doctor import findings, machine
 from tests.proxy.conftest import Start
 from tests.support.command import printed
-from tests.support.scripted_model import chat, json_reply
 from tests.support.transcripts import user
 
 __all__ = ["machine"]
@@ -26,7 +25,6 @@ def test_missing_certificates_break_https_only(
 ) -> None:
     setup = start()
     monkeypatch.setenv("SSL_CERT_FILE", NOWHERE)
-    setup.model.script = [json_reply(chat("x"))]
     assert setup.post(CALL, BODY).status_code == 200
     response = start(upstream="https://127.0.0.1:9").post(CALL, BODY)
     assert response.status_code == 502

@@ -1,7 +1,6 @@
 """The usage that providers report is stored with the calls."""
 
 import asyncio
-import gzip
 import json
 import uuid
 from contextlib import suppress
@@ -17,7 +16,7 @@ from contextrender_bridge.base.usage_reading import read_error_code
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.inspect.show_call import provider_line
 from contextrender_bridge.engine.call.provider_usage import ProviderUsage
-from contextrender_bridge.proxy.replies import UsageCapture, failure_code
+from contextrender_bridge.proxy.replies import failure_code
 from contextrender_bridge.proxy.request import client_of
 from contextrender_bridge.proxy.usage_reporting import UsageNotes
 
@@ -266,24 +265,6 @@ def test_usage_of_last_call_is_recorded_when_service_stops(tmp_path: Path) -> No
                 client.sync(session, [*body["messages"], message])
                 turn = client.call("timeline", {"session": session})["turns"]
     assert sum(turn[0]["usage"].values()) == 780
-
-
-def test_usage_is_read_from_compressed_reply() -> None:
-    async def relayed() -> UsageCapture:
-        heard = UsageCapture(nowhere)
-        kind = [(b"content-type", b"application/json"), (b"content-encoding", b"gzip")]
-        await heard({"type": "http.response.start", "status": 200, "headers": kind})
-        text = b'{"model": "m", "usage": {"prompt_tokens": 9, "completion_tokens": 2}}'
-        await heard({"type": "http.response.body", "body": gzip.compress(text)})
-        return heard
-
-    usage = asyncio.run(relayed()).usage()
-    assert usage is not None
-    assert (usage.model, usage.uncached, usage.output) == ("m", 9, 2)
-
-
-async def nowhere(message: Any) -> None:
-    """Discard a message."""
 
 
 def test_client_name_comes_from_user_agent() -> None:

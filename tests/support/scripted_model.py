@@ -1,7 +1,7 @@
 """A double of a model: a server on loopback that records requests and sends scripted replies.
 
 Each request gets the next entry of `script`, or the result of `answer`, which runs in its own
-thread.
+thread. Without both, it gets a short chat completion.
 """
 
 import asyncio
@@ -103,7 +103,7 @@ class Model:
             await send({"type": "http.response.body", "body": b""})
 
     def next(self, asked: ModelRequest) -> Reply:
-        return self.script.pop(0)
+        return self.script.pop(0) if self.script else json_reply(chat("hello"))
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import pytest
 
 from tests.server.servers import BIN
 from tests.support.process_memory import check_release_after_calls
-from tests.support.scripted_model import Model, chat, json_reply, serving
+from tests.support.scripted_model import Model, serving
 from tests.support.waiting import until
 
 pytestmark = [
@@ -28,7 +28,6 @@ time.sleep(600)
 
 def test_memory_of_large_body_is_released_by_wrap(tmp_path: Path) -> None:
     model, address_file = Model(), tmp_path / "address"
-    model.answer = lambda _: json_reply(chat("ok"))
     with serving(model, lifespan="off") as provider:
         environment = {
             **os.environ,
