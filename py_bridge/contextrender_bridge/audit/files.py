@@ -29,11 +29,11 @@ from contextrender_bridge.audit.openclaw import read_openclaw_store
 from contextrender_bridge.audit.opencode import read_opencode_store
 from contextrender_bridge.audit.opening import json_values, lines_in, to_utf8
 from contextrender_bridge.audit.pi import read_pi_session
-from contextrender_bridge.audit.run_reader import RecordedRun, count_of, items, mapping
+from contextrender_bridge.audit.run_reader import RecordedRun, items, mapping
 from contextrender_bridge.audit.spans import Traces, spans_in
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.usage import Usage
-from contextrender_bridge.base.usage_reading import usage_of
+from contextrender_bridge.base.usage_reading import count_of, usage_of
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.engine.call.session_import import EXPORT_NAME
 

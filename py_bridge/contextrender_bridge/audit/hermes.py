@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from contextrender_bridge.audit.audit_input import AuditInput
-from contextrender_bridge.audit.run_reader import RecordedRun, count_of, items, mapping, tool_call
+from contextrender_bridge.audit.run_reader import RecordedRun, items, mapping, tool_call
 from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.base.usage_reading import count_of
 from contextrender_bridge.base.wire import Json
 
 SOURCE = "Hermes"
@@ -82,7 +83,9 @@ def _usage(path: Path, query: str, audit_input: AuditInput) -> dict[str, list[Us
     sums: dict[str, list[Usage]] = {}
     for row in audit_input.rows(path, query):
         names = ("fresh", "read", "written", "output", "calls")
-        uncached, cache_read, cache_write, output, calls = (count_of(row[name]) for name in names)
+        uncached, cache_read, cache_write, output, calls = (
+            count_of(row[name]) or 0 for name in names
+        )
         usage = Usage(
             str(row["model"] or ""), uncached, cache_read, cache_write, output=output, calls=calls
         )

@@ -17,6 +17,7 @@ from contextrender_bridge.audit.command import read_input
 from contextrender_bridge.audit.replay import run_of
 from contextrender_bridge.audit.run_reader import RecordedRun
 from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.dialects.contents import plain_text
 from contextrender_bridge.evaluation.diagnosis import diagnose
 from contextrender_bridge.evaluation.tables import console
 from contextrender_bridge.evaluation.workers import show_waiting
@@ -113,7 +114,7 @@ class OpenedSession:
     def about(self) -> str:
         """The first 60 characters of the first user message that does not begin with `<`."""
         texts = (
-            str(message.get("content") or "")
+            plain_text(message.get("content"))
             for run in self.runs
             for message in run.messages
             if message["role"] == "user"

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-import contextrender_bridge
 from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.command import homes, read_input
 from contextrender_bridge.audit.files import read_files
@@ -18,6 +17,7 @@ from contextrender_bridge.audit.open_command import OpenedSession, sessions_of
 from contextrender_bridge.audit.replay import run_of
 from contextrender_bridge.audit.run_reader import RecordedRun
 from contextrender_bridge.base.errors import CommandError, InvalidRequest
+from contextrender_bridge.base.shipped import DATA
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.engine.call.session_import import EXPORT_FORMAT
 from contextrender_bridge.engine.call.settings import AGENT_SETTINGS
@@ -31,7 +31,7 @@ MAX_LOCAL_SESSIONS: Final = 10
 MAX_CHARACTERS: Final = 30_000_000
 """No further session is read if those before it have more characters."""
 DEMO: Final = "demo"
-SHIPPED_RUN: Final = Path(contextrender_bridge.__file__).parent / "data" / "demo.jsonl"
+SHIPPED_RUN: Final = DATA / "demo.jsonl"
 MAX_NAME_CHARS: Final = 200
 _SUMMARY_WORDS: Final = re.compile(
     r"continued from a previous|\bsummary\b|\bsummari[sz]ed?\b|compact|another language model", re.I

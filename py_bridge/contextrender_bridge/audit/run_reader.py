@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from contextrender_bridge.base.usage import Usage
-from contextrender_bridge.base.usage_reading import count_of as token_count
+from contextrender_bridge.base.usage_reading import count_of
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects import DIALECTS
 
@@ -118,14 +118,6 @@ def items(value: object) -> Sequence[Any]:
     return value if isinstance(value, list) else ()
 
 
-def count_of(value: object) -> int:
-    """Return a number or a numeric text as a whole number of at least 0; 0 for other values."""
-    try:
-        return max(int(float(value)), 0) if isinstance(value, (int, float, str)) else 0
-    except (ValueError, OverflowError):
-        return 0
-
-
 def counts_of(*values: object) -> list[int] | None:
     """Return the values as counts of tokens. A value of None is 0.
 
@@ -133,7 +125,7 @@ def counts_of(*values: object) -> list[int] | None:
     """
     counts: list[int] = []
     for value in values:
-        count = 0 if value is None else token_count(value)
+        count = 0 if value is None else count_of(value)
         if count is None:
             return None
         counts.append(count)

@@ -21,6 +21,7 @@ from contextrender_bridge.audit.run_reader import (
     tool_call,
 )
 from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.base.usage_reading import count_of
 from contextrender_bridge.base.wire import Json
 
 SOURCE = "OpenTelemetry"
@@ -127,8 +128,7 @@ def _usage(span: Json) -> Usage:
 
     def count(name: str) -> int:
         """Return the number in a usage attribute; 0 if it is missing or no number."""
-        value = attributes.get(f"gen_ai.usage.{name}")
-        return int(value) if isinstance(value, int) or str(value or "").isdecimal() else 0
+        return count_of(attributes.get(f"gen_ai.usage.{name}")) or 0
 
     cache_read, cache_write = count("cache_read.input_tokens"), count("cache_creation.input_tokens")
     model = attributes.get("gen_ai.response.model") or attributes.get("gen_ai.request.model") or ""

@@ -9,14 +9,13 @@ import argparse
 import json
 from collections.abc import Sequence, Set
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 from rich.console import Console
 from rich.markup import escape
 
-import contextrender_bridge
 from contextrender_bridge.base.setting_kinds import LIVE_BUDGET, LIVE_POLICY
+from contextrender_bridge.base.shipped import DATA
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client.replies import ExplainView
 from contextrender_bridge.engine.call.settings import DEFAULT_BUDGET
@@ -30,7 +29,6 @@ from contextrender_bridge.evaluation.tables import Rows, console, percent_or_das
 from contextrender_bridge.evaluation.workers import replay_runs, show_progress
 from contextrender_bridge.local_service import temporary_service
 
-DATA = Path(contextrender_bridge.__file__).parent / "data"
 SHIPPED = DATA / "demo.jsonl"
 COMPACTION = DATA / "demo_compaction.json"
 """The file with the summary of a compaction, and the position of the first message after it."""
