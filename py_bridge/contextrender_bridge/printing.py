@@ -1,10 +1,13 @@
-"""What commands share: options, JSON output, and agents' texts without control characters."""
+"""What commands share: options, JSON output, files, and texts without control characters."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from pathlib import Path
+
+from contextrender_bridge.base.errors import CommandError
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +43,14 @@ def as_json_text(value: object, indent: int | None = None) -> str:
     """
     is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") in ("utf8", "utf_8")
     return json.dumps(value, ensure_ascii=not is_utf8, indent=indent)
+
+
+def write_file(text: str, path: Path) -> None:
+    """Write the text to a file in UTF-8. Raise CommandError if that fails."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"{path} cannot be written: {error.strerror}.") from None
 
 
 def count_of(count: int, noun: str) -> str:

@@ -105,7 +105,7 @@ def test_table_has_a_row_for_each_method(scores: list[MethodScore]) -> None:
 
 def check_repeated(messages: list[dict[str, object]], window: int, size: int, least: int) -> None:
     """Check that the text does not grow, and that compactions are at least some turns apart."""
-    compactions = list(repeat_compactions(messages, "", window, size))
+    compactions = repeat_compactions(messages, "", window, size)
     assert len(compactions) >= least
     assert all(compaction.tokens_after <= size + 10 for compaction in compactions)
     assert min(compaction.share_freed for compaction in compactions) > 0.5

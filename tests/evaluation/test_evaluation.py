@@ -10,8 +10,8 @@ import pytest
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.evaluation.bootstrap import Bootstrap, differences, pairs_of
 from contextrender_bridge.evaluation.cases import cases_of
-from contextrender_bridge.evaluation.export import to_json
 from contextrender_bridge.evaluation.figures import BY_NAME
+from contextrender_bridge.evaluation.report import Report
 from contextrender_bridge.evaluation.runs import Run, read_runs
 from contextrender_bridge.evaluation.scores import RunScore
 from contextrender_bridge.evaluation.workers import replay_runs
@@ -61,7 +61,8 @@ def test_run_has_its_task(tmp_path: Path) -> None:
 def test_bootstrap_is_deterministic() -> None:
     first, repeated, other = (Bootstrap(scores(), size) for size in (21, 21, 22))
     assert first.tasks == 3
-    assert to_json(scores(), first) == to_json(scores(), repeated)
+    reports = [Report(scores(), bootstrap, [], None).to_json() for bootstrap in (first, repeated)]
+    assert reports[0] == reports[1]
     assert first.estimates(0) != other.estimates(0)
     for index in range(len(CASES)):
         for name, estimate in first.estimates(index).items():

@@ -13,11 +13,11 @@ from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.engine.models.embeddings import NoEmbedder
 from contextrender_bridge.engine.text.tokens import counter_for
-from contextrender_bridge.evaluation import export
 from contextrender_bridge.evaluation.bootstrap import Bootstrap
 from contextrender_bridge.evaluation.cases import Case, cases_of
 from contextrender_bridge.evaluation.demo import SHIPPED
 from contextrender_bridge.evaluation.in_process import replay_run
+from contextrender_bridge.evaluation.report import Report
 from contextrender_bridge.evaluation.runs import Run, read_runs
 from contextrender_bridge.evaluation.scores import Prompt, RunScore, Turn, turns_of
 from contextrender_bridge.evaluation.workers import replay_runs
@@ -35,7 +35,7 @@ LINE = {"id": "one", "source": "here", "model": "gpt-4o", "messages": []}
 
 
 def figures_of(scores: list[RunScore]) -> Json:
-    return export.to_json(scores, Bootstrap(scores, 20))
+    return Report(scores, Bootstrap(scores, 20), [], None).to_json()
 
 
 MESSAGES: list[Json] = [

@@ -24,7 +24,7 @@ from contextrender_bridge.base.wire import Json
 
 SOURCE = "Codex"
 SKIPPED = frozenset({"world_state", "inter_agent_communication_metadata", "ghost_snapshot"})
-SUFFIXES = (".jsonl", ".jsonl.zst")
+SUFFIXES = (".jsonl", ".jsonl.zst", ".json")
 COPY_SECONDS = 5.0
 """A fork copies its parent's records within this many seconds of its beginning."""
 SUMMARY_HEAD = "produced a summary of its thinking process"
@@ -67,7 +67,10 @@ def read_codex(home: Path, audit_input: AuditInput) -> None:
     rollouts = [
         path
         for folder in ("sessions", "archived_sessions")
-        for path in audit_input.files(home / folder, is_session=_is_rollout)
+        for path in audit_input.files(
+            home / folder,
+            is_session=lambda name: name.startswith("rollout-") and name.endswith(SUFFIXES),
+        )
     ]
     read_rollouts([path for path in rollouts if path.suffix != ".json"], audit_input)
     for path in rollouts:
@@ -103,11 +106,6 @@ def read_rollouts(paths: Sequence[Path], audit_input: AuditInput) -> None:
             audit_input.add_usage(count.run, count.key, count.usage, count.time)
         for run in rollout.runs:
             audit_input.add_run(run)
-
-
-def _is_rollout(name: str) -> bool:
-    """Return whether a file with this name is a session, in a current or an old format."""
-    return name.startswith("rollout-") and name.endswith((*SUFFIXES, ".json"))
 
 
 def _parents_first(rollouts: Sequence[Rollout]) -> list[Rollout]:

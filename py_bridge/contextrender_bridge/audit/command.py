@@ -26,10 +26,9 @@ from contextrender_bridge.audit.run_costs import cache_rewrites_of, costs_by_mod
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.settings import process_environment
 from contextrender_bridge.evaluation.compactions import MAX_MEASURED
-from contextrender_bridge.evaluation.export import write
 from contextrender_bridge.evaluation.tables import console
 from contextrender_bridge.evaluation.workers import show_waiting
-from contextrender_bridge.printing import add_count, add_json, print_json
+from contextrender_bridge.printing import add_count, add_json, print_json, write_file
 
 DEFAULT_CALLS = 600
 READERS: Mapping[str, Callable[[Path, AuditInput], None]] = {
@@ -87,12 +86,12 @@ def run(args: argparse.Namespace) -> int:
     if args.runs:
         # `run_of` returns None for a run with invalid messages, which cannot be replayed.
         lines = [json.dumps(run.to_json()) for run in map(run_of, runs) if run]
-        write("".join(f"{line}\n" for line in lines), args.runs)
+        write_file("".join(f"{line}\n" for line in lines), args.runs)
         return 0
     replay_report = replay(runs, max(args.limit, 1), args.workers, args.compactions)
     audit = AuditReport(audit_input, costs_by_model(runs), cache_rewrites_of(runs), replay_report)
     if args.html:
-        write(as_page(audit), args.html)
+        write_file(as_page(audit), args.html)
     if args.json:
         return print_json(as_json(audit))
     out = console()

@@ -9,7 +9,7 @@ repeatedly, each time to the text that `POST /v1/compact` returns. Long because 
 their scores and the table.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
@@ -281,13 +281,13 @@ class RepeatedCompaction:
 
 def repeat_compactions(
     messages: Sequence[Json], model: str, window: int = WINDOW, size: int = DEFAULT_TOKENS
-) -> Iterator[RepeatedCompaction]:
-    """Replay a session with a window of `window` tokens, and yield its compactions.
+) -> list[RepeatedCompaction]:
+    """Replay a session with a window of `window` tokens, and return its compactions.
 
     The context has the text of the last compaction, of at most `size` tokens, and the messages
     since. Before each model call, it is compacted if it exceeds `FULL_SHARE` of the window.
     """
-    history = CompactedHistory([], model)
+    history, compactions = CompactedHistory([], model), list[RepeatedCompaction]()
     context_tokens = turn = recorded_count = 0
     for position, message in enumerate(messages):
         if message["role"] == "assistant":
@@ -298,10 +298,11 @@ def repeat_compactions(
                 recorded_count = position
                 text = history.rendered_results(size, "")  # without a summary by the agent
                 text_tokens = history.counter.message({"role": "user", "content": text})
-                yield RepeatedCompaction(turn, context_tokens, text_tokens)
+                compactions.append(RepeatedCompaction(turn, context_tokens, text_tokens))
                 context_tokens = text_tokens
         context_tokens += history.counter.message(message)
         finish_steps()
+    return compactions
 
 
 def repeat_in_runs(
@@ -321,12 +322,7 @@ def repeat_in_runs(
         sessions[compaction.session] = messages, compaction.model
     tasks = list(sessions.values())
     sizes = [len(messages) for messages, _ in tasks]
-    return run_tasks("Compacting again, messages", _list_compactions, tasks, sizes, workers)
-
-
-def _list_compactions(messages: Sequence[Json], model: str) -> list[RepeatedCompaction]:
-    """Return the compactions as a list, because a worker process cannot return an iterator."""
-    return list(repeat_compactions(messages, model))
+    return run_tasks("Compacting again, messages", repeat_compactions, tasks, sizes, workers)
 
 
 def repeated_sentence(sessions: Sequence[Sequence[RepeatedCompaction]]) -> str:

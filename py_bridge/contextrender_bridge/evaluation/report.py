@@ -1,10 +1,13 @@
-"""The report of a replay: its tables, its notes and its HTML page."""
+"""The report of a replay: its tables, its notes, its figures as JSON and its HTML page.
+
+Long because it has every form of the report.
+"""
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
 from contextrender_bridge.evaluation.bootstrap import Bootstrap, Difference, Estimate
 from contextrender_bridge.evaluation.cases import Case
@@ -131,6 +134,29 @@ class Report:
             ),
         ]
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the figures of every case, over all runs and for each run, and the `differences`.
+
+        Times are left out, so that the same runs give the same figures.
+        """
+        cases = []
+        for index, total in enumerate(totals(self.runs)):
+            figures = self.bootstrap.estimates(index)
+            cases.append(
+                {
+                    **total.to_json(),
+                    "runs": len(self.runs),
+                    "figures": {name: estimate.to_json() for name, estimate in figures.items()},
+                    "per_run": [_run_figures(run, run.cases[index]) for run in self.runs],
+                }
+            )
+        return {
+            "format": "contextrender-replay/2",
+            "cases": cases,
+            "compared": [difference.to_json() for difference in self.differences],
+            "compactions": self.compaction_score.to_json() if self.compaction_score else None,
+        }
+
     def parts_of_page(self, curve: str, command: Sequence[str]) -> list[str]:
         """Return the page's parts in HTML: verdict, curve, tables, notes and the command.
 
@@ -142,6 +168,15 @@ class Report:
             *(table.html for table in self.tables),
             paragraphs([*self.notes, f"Made by: {command[0]} {shlex.join(command[1:])}"]),
         ]
+
+
+def _run_figures(run: RunScore, score: CaseScore) -> dict[str, Any]:
+    """Return the figures of one run under one case, with the fields that identify the run."""
+    identity = {"id": run.id, "source": run.source, "model": run.model, "task": run.task}
+    figures = score.to_json()
+    for name in ("policy", "budget", "parameters"):  # they are written once, with the case
+        del figures[name]
+    return {**identity, **figures, "calls": score.calls}
 
 
 def compaction_table(score: CompactionScore) -> Rows:

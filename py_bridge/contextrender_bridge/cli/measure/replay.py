@@ -17,7 +17,6 @@ from pathlib import Path
 
 from contextrender_bridge.audit.transcripts import read_transcripts
 from contextrender_bridge.engine.call.settings import DEFAULT_BUDGET
-from contextrender_bridge.evaluation import export
 from contextrender_bridge.evaluation.bootstrap import Bootstrap, differences, pairs_of
 from contextrender_bridge.evaluation.cases import cases_of
 from contextrender_bridge.evaluation.compactions import measure_sample
@@ -25,7 +24,7 @@ from contextrender_bridge.evaluation.report import Report
 from contextrender_bridge.evaluation.runs import compactions_of
 from contextrender_bridge.evaluation.tables import console
 from contextrender_bridge.evaluation.workers import replay_runs
-from contextrender_bridge.printing import add_count
+from contextrender_bridge.printing import add_count, write_file
 
 DEFAULT_POLICIES = "contextrender,prune,full"
 
@@ -113,8 +112,6 @@ def replay_and_print(args: argparse.Namespace) -> Report:
     )
     # Write the figures, and print the tables.
     if args.json:
-        figures = export.to_json(scores, bootstrap, report.differences)
-        figures["compactions"] = compaction_score.to_json() if compaction_score else None
-        export.write(json.dumps(figures, indent=1) + "\n", args.json)
+        write_file(json.dumps(report.to_json(), indent=1) + "\n", args.json)
     console().print(*report.tables, *report.notes, sep="\n", markup=False)
     return report

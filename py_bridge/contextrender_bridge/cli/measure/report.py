@@ -21,8 +21,8 @@ from contextrender_bridge.evaluation.compaction_methods import (
     repeated_sentence,
     score_runs,
 )
-from contextrender_bridge.evaluation.export import write
 from contextrender_bridge.evaluation.tables import console, page
+from contextrender_bridge.printing import write_file
 
 BUDGETS = "6000,12000,24000,48000"
 OWN_POLICIES = ("contextrender_excerpts", "contextrender_cache_aware")
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     # Write the page.
     curve_svg = curve(report.runs, report.bootstrap, report.verdict.rule)
     parts = report.parts_of_page(curve_svg, args.words)
-    write(page(TITLE, parts), out / "report.html")
+    write_file(page(TITLE, parts), out / "report.html")
     print(f"The report was written to {out / 'report.html'}.")
     return 0
 
@@ -101,7 +101,7 @@ def compare_methods(args: argparse.Namespace) -> int:
         "scores": list(map(asdict, scores)),
         "repeated": [list(map(asdict, compactions)) for compactions in sessions],
     }
-    write(json.dumps(figures, indent=1) + "\n", out / "compactions.json")
+    write_file(json.dumps(figures, indent=1) + "\n", out / "compactions.json")
     console().print(method_table(scores), repeated_sentence(sessions), sep="\n", markup=False)
     return 0
 
