@@ -30,6 +30,7 @@ from contextrender_bridge.engine.plan.selection import (
     Substitute,
     rendered_messages,
     select_full_history,
+    text_tokens,
 )
 from contextrender_bridge.engine.plan.truncated_calls import with_arguments
 from contextrender_bridge.engine.policies import Policy, selection_for
@@ -55,6 +56,7 @@ class RenderedCall:
     `budget` is the budget of this call in tokens, also if it is automatic. `tokens_before` are the
     tokens of the full history, and `tokens_after` those of the prompt: at most the budget, except
     for the policy `full`. Both are without the system prompt and the current user message.
+    `text_tokens` are the tokens of the prompt without results and their calls, counted like these.
     `new_vectors` maps results to the embeddings that were computed for this rendering.
     `summary_usage` has the usage of new summaries. If `sends_everything` is true, the prompt has
     every message with all of its calls, also calls without results.
@@ -71,13 +73,17 @@ class RenderedCall:
     budget: int = field(init=False)
     tokens_before: int = field(init=False)
     tokens_after: int = field(init=False)
+    text_tokens: int = field(init=False)
 
     def __post_init__(self) -> None:
         """Set the budget and the token counts."""
         history, unbudgeted_tokens = self.view.history, self.view.unbudgeted_tokens
         self.budget = int(self.selection.budget) or self.view.budget
         self.tokens_before = history.total_tokens - unbudgeted_tokens
-        self.tokens_after = self.selection.tokens_in(history) - unbudgeted_tokens
+        selection = self.selection
+        all_text_tokens = text_tokens(history, selection.text, selection.messages)
+        self.text_tokens = all_text_tokens - unbudgeted_tokens
+        self.tokens_after = self.text_tokens + selection.result_tokens(history, selection.messages)
 
     @cached_property
     def items(self) -> list[PlannedMessage]:
@@ -92,11 +98,6 @@ class RenderedCall:
             PlannedMessage(message, calls=list(range(call_count)))
             for message, call_count in enumerate(call_counts)
         ]
-
-    @cached_property
-    def text_tokens(self) -> int:
-        """The budgeted tokens of the prompt without results and their calls."""
-        return self.view.tokens_of(self.selection.text)
 
     @property
     def complete(self) -> list[int]:

@@ -6,7 +6,7 @@ is one record: every array grows in the same step.
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from sys import intern
 from typing import TYPE_CHECKING, Final, Self
@@ -37,6 +37,7 @@ class _OpenCall:
     """A tool call that has no result yet. `hash` is the hash of the call's name and arguments."""
 
     message: int
+    number: int  # in its message
     event: int
     tokens: int
     turn: int
@@ -61,14 +62,16 @@ class ResultArrays:
     """The tool results. Every array has one entry for each result.
 
     `message` is the position of the result's message, `event` the number of the result's event.
-    `call_message` and `call_event` are the position and event number of the call that returned the
-    result, or NO_CALL if there is no such call. `call_id` and `turn` are the call's id and turn.
+    `call_message`, `call_number` and `call_event` are the position of the message with the call
+    that returned the result, the call's number in this message, and the call's event number. They
+    are NO_CALL if there is no such call. `call_id` and `turn` are the call's id and turn.
     `tokens` and `call_tokens` are the sizes of the result and of the call.
     """
 
     message: array[int] = field(default_factory=lambda: array("l"))
     event: array[int] = field(default_factory=lambda: array("l"))
     call_message: array[int] = field(default_factory=lambda: array("l"))
+    call_number: array[int] = field(default_factory=lambda: array("l"))
     call_event: array[int] = field(default_factory=lambda: array("l"))
     turn: array[int] = field(default_factory=lambda: array("l"))
     tokens: array[int] = field(default_factory=lambda: array("l"))
@@ -129,6 +132,7 @@ class History:
         """Set by a replay instead of `tracking`, because it can return to earlier messages."""
         self.selections: dict[int, tuple[str, Selection]] = {}
         """The policies and selections of the last calls, by the calls' number of messages."""
+        self._selection_bytes: dict[int, int] = {}  # the memory of each of these selections
 
     def __len__(self) -> int:
         """Return the number of messages."""
@@ -145,8 +149,7 @@ class History:
         fixed = 420 * len(self.roles) + 440 * len(self.results)
         tracked = self.tracking.nbytes if self.tracking else 0
         indexes = self.vectors.nbytes + self.reuse.nbytes + self.files.nbytes + tracked
-        selections = sum(selection.nbytes for _, selection in self.selections.values())
-        return fixed + self.text_bytes + indexes + selections
+        return fixed + self.text_bytes + indexes + sum(self._selection_bytes.values())
 
     def tracking_of(self, messages: int, originals: Originals, counter: TokenCounter) -> Tracking:
         """Return the tracking of at least the first `messages` messages, and read those it lacks.
@@ -166,8 +169,9 @@ class History:
         More than one is kept, because a caller may repeat an earlier call.
         """
         self.selections[selection.messages] = (policy, selection)
+        self._selection_bytes[selection.messages] = selection.nbytes
         for messages in sorted(self.selections)[:-MAX_SELECTIONS]:
-            del self.selections[messages]
+            del self.selections[messages], self._selection_bytes[messages]
 
     def count_uses(self) -> int:
         """Return the number of results that answers used. A result counts once per answer."""
@@ -218,17 +222,7 @@ class History:
 
         Return -1 and -1 if the result has no call.
         """
-        return self.calls_of((result,))[0]
-
-    def calls_of(self, results: Iterable[int]) -> list[tuple[int, int]]:
-        """Return, for each result, its call's message position and number, as in `call_of`."""
-        events, messages = self.results.call_event, self.results.call_message
-        calls = ((events[result], messages[result]) for result in results)
-        # A message's first event is its text, and its calls follow.
-        return [
-            (message, event - self.first_events[message] - 1) if event != NO_CALL else (-1, -1)
-            for event, message in calls
-        ]
+        return self.results.call_message[result], self.results.call_number[result]
 
     def edits_since(self, result: int, messages: int) -> list[FileEdit]:
         """Return the edits of a result's file after the result's call.
@@ -310,10 +304,11 @@ class History:
             if event.kind == "call":
                 self.names[number] = intern(event.name)
                 call_hash = hash((event.name, event.text))
-                call = _OpenCall(position, number, event.tokens, turn, call_hash)
-                self._open_calls.setdefault(event.call_id, []).append(call)
                 # The message's first event is its text, so its first call has the number 0.
-                self.files.add_call((position, number - self.events - 1), event.text)
+                call_number = number - self.events - 1
+                call = _OpenCall(position, call_number, number, event.tokens, turn, call_hash)
+                self._open_calls.setdefault(event.call_id, []).append(call)
+                self.files.add_call((position, call_number), event.text)
                 if call_hash in self._latest_result:
                     results_called_again.add(self._latest_result[call_hash])
         if results_called_again:
@@ -393,13 +388,13 @@ class History:
         call = self._close_call(event.call_id)
         if call:
             self._latest_result[call.hash] = len(results)
-            number = call.event - self.first_events[call.message] - 1  # of the call in its message
-            self.files.add_result(len(results), (call.message, number), event.text)
+            self.files.add_result(len(results), (call.message, call.number), event.text)
         self.names[self.events] = self.names[call.event] if call else intern(event.name)
         results.message.append(position)
         results.event.append(self.events)
         results.tokens.append(event.tokens)
         results.call_message.append(call.message if call else NO_CALL)
+        results.call_number.append(call.number if call else NO_CALL)
         results.call_event.append(call.event if call else NO_CALL)
         results.call_tokens.append(call.tokens if call else 0)
         results.call_id.append(event.call_id)

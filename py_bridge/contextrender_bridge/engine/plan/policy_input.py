@@ -90,6 +90,11 @@ class PolicyInput:
         return self.history.tracking_of(messages, self.originals, self.counter)
 
     @cached_property
+    def message_count(self) -> int:
+        """The number of the history's messages."""
+        return len(self.history)
+
+    @cached_property
     def retained_text(self) -> TextSelection:
         """The texts that the prompt shows, chosen before any result (docs/method.md)."""
         return self.retain_text(self.budget)
@@ -135,7 +140,7 @@ class PolicyInput:
     @cached_property
     def unbudgeted(self) -> frozenset[int]:
         """The positions of the system prompt and the current user message, which cost no budget."""
-        return unbudgeted_messages(self.history, len(self.history))
+        return unbudgeted_messages(self.history, self.message_count)
 
     @cached_property
     def unbudgeted_tokens(self) -> int:
@@ -149,7 +154,7 @@ class PolicyInput:
 
     def tokens_of(self, text: TextSelection) -> int:
         """Return the budgeted tokens of a text selection."""
-        return text_tokens(self.history, text, len(self.history)) - self.unbudgeted_tokens
+        return text_tokens(self.history, text, self.message_count) - self.unbudgeted_tokens
 
     @cached_property
     def fits(self) -> bool:
@@ -204,7 +209,7 @@ def select_all(view: PolicyInput) -> Selection:
     """Return the selection of every result that has a call, whatever its size."""
     calls = view.history.results.call_event
     complete = tuple(result for result, call in enumerate(calls) if call != NO_CALL)
-    return Selection(len(view.history), complete=complete)
+    return Selection(view.message_count, complete=complete)
 
 
 def excerpts_of(

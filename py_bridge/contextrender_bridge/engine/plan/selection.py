@@ -353,8 +353,11 @@ class Selection:
     def tokens_in(self, history: History, stop: int | None = None) -> int:
         """Return the tokens of the prompt's messages, or of those before position `stop`."""
         end = self.messages if stop is None else stop
-        total = text_tokens(history, self.text, end)
-        results = history.results
+        return text_tokens(history, self.text, end) + self.result_tokens(history, end)
+
+    def result_tokens(self, history: History, end: int) -> int:
+        """Return the tokens of the prompt's results and calls in messages before position `end`."""
+        total, results = 0, history.results
         for result in (*self.complete, *self.excerpts):
             # The call of a result may be before `end`, and the result after it.
             if first_message_of(results, result) < end:
@@ -449,7 +452,8 @@ def _result_messages(
     substitutes = {positions[r]: excerpt.text for r, excerpt in selection.excerpts.items()}
     hosts = [positions[result] for result in selection.restored]
     restored_texts = (restored.text for restored in selection.restored.values())
-    for position, text, restored in zip(hosts, texts_of(hosts), restored_texts, strict=True):
+    host_texts = texts_of(hosts) if hosts else ()
+    for position, text, restored in zip(hosts, host_texts, restored_texts, strict=True):
         substitutes[position] = text + restored
     shown_positions = (positions[result] for result in selection.shown_results)
     return [PlannedMessage(p, text=substitutes.get(p)) for p in shown_positions]
@@ -467,7 +471,9 @@ def _calls_by_message(
     results = selection.shown_results
     calls: dict[int, list[int]] = {}
     cut_texts: dict[int, dict[int, str]] = {}  # by message and call
-    for result, (message, call) in zip(results, history.calls_of(results), strict=True):
+    messages, numbers = history.results.call_message, history.results.call_number
+    for result in results:
+        message, call = messages[result], numbers[result]
         insort(calls.setdefault(message, []), call)
         if result in selection.arguments:
             cut_texts.setdefault(message, {})[call] = selection.arguments[result].text

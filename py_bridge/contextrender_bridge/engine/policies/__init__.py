@@ -67,7 +67,7 @@ def contextrender(view: PolicyInput) -> Selection:
             substituted.append(result)
             remaining_tokens -= cost
     return Selection(
-        len(view.history),
+        view.message_count,
         view.retained_text,
         tuple(complete),
         limits=dict.fromkeys(substituted, limit),

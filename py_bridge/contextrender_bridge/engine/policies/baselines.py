@@ -17,7 +17,7 @@ def prune(view: PolicyInput) -> Selection:
         if view.eligible[result] and cost <= remaining_tokens:
             selected.append(result)
             remaining_tokens -= cost
-    return Selection(len(view.history), view.retained_text, tuple(selected))
+    return Selection(view.message_count, view.retained_text, tuple(selected))
 
 
 RECENT_TURNS = 3
@@ -40,7 +40,7 @@ def semantic_retrieval(view: PolicyInput) -> Selection:
     best_first = np.lexsort((-np.arange(count), -cosines)).tolist()
     selected = _add_fitting(view, selected, best_first, budget)
     scores = ScoreTable(relevance=cosines, usefulness=cosines, score=cosines)
-    return Selection(len(view.history), view.retained_text, tuple(selected), scores=scores)
+    return Selection(view.message_count, view.retained_text, tuple(selected), scores=scores)
 
 
 def _add_fitting(

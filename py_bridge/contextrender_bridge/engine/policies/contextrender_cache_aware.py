@@ -68,7 +68,7 @@ def select_answered_calls(view: PolicyInput) -> Selection | None:
     """
     selection, track = view.previous, tracker(view)
     after_previous_answer = selection.messages + 1 if selection else 0
-    for position in range(after_previous_answer, len(view.history)):
+    for position in range(after_previous_answer, view.message_count):
         if view.history.roles[position] == "assistant":
             selection = step(CallContext(view, position, track), selection or NOTHING_SHOWN)
     return selection

@@ -108,7 +108,7 @@ def _selection_with(
             return None
     if remaining_tokens < 0:  # the texts and the summary alone exceed the budget
         return None
-    return placement.selection(len(view.history), selected)
+    return placement.selection(view.message_count, selected)
 
 
 @dataclass(frozen=True, slots=True)
