@@ -173,6 +173,8 @@ class Store(ABC):
     """The database's name in spans."""
     place: str
     """The file or address of the database for messages, without a password."""
+    replacement: ClassVar[tuple[str, str]]
+    """A text in statements, and the text that the driver needs in its place."""
     has_arrays: ClassVar = False
     """True if one `?` can stand for a list of ids."""
     ids_per_query: ClassVar = 500
@@ -199,19 +201,15 @@ class Store(ABC):
         The transaction is on disk then. Raise StoreUnavailable if it is not, or may not be.
         """
 
-    @abstractmethod
-    def for_driver(self, statements: Sequence[Statement]) -> list[Statement]:
-        """Return statements in the form of the driver."""
-
     def run(self, cursor: Cursor, *statements: Statement) -> list[int]:
         """Run statements in order, each for all its rows of values.
 
         Return the number of database rows that each statement changed.
         """
         row_counts: list[int] = []
-        for query, rows in self.for_driver(statements):
+        for query, rows in statements:
             if rows:
-                cursor.executemany(query, rows)
+                cursor.executemany(query.replace(*self.replacement), rows)
             row_counts.append(cursor.rowcount if rows else 0)
         return row_counts
 

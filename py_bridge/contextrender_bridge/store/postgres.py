@@ -23,7 +23,6 @@ from contextrender_bridge.store.postgres_write import combined_statement, run_to
 from contextrender_bridge.store.schema import TABLES, statements
 from contextrender_bridge.store.writes import (
     REFUSED,
-    Statement,
     StoreUnavailable,
     WriteBatch,
     WriteConflict,
@@ -65,6 +64,9 @@ class PostgresStore(Store):
     """
 
     system = "postgresql"
+    replacement = ("?", "%s")
+    has_arrays = True
+    ids_per_query = 5_000
 
     def __init__(self, address: str, settings: Settings) -> None:
         """Connect, and create the tables if the database is empty.
@@ -107,13 +109,6 @@ class PostgresStore(Store):
             self.close()
             raise StoreUnavailable(f"{self.place}: {failure.__cause__ or failure}") from failure
 
-    @override
-    def for_driver(self, statements: Sequence[Statement]) -> list[Statement]:
-        return [(_with_percents(query), rows) for query, rows in statements]
-
-    has_arrays = True
-    ids_per_query = 5_000
-
     @staticmethod
     @override
     def uuid(value: Any) -> UUID:
@@ -123,7 +118,7 @@ class PostgresStore(Store):
     @override
     def read(self, query: str, params: Sequence[Any] = ()) -> list[Any]:
         """Return the rows of a query. If the connection was broken, send the query once more."""
-        text = _with_percents(query)
+        text = query.replace(*self.replacement)
         try:
             return self._read(text, params)
         except psycopg.OperationalError:
@@ -229,7 +224,7 @@ class PostgresStore(Store):
 
             def read(query: str, params: Sequence[Any] = ()) -> list[Any]:
                 """Return the rows of a query."""
-                return list(connection.execute(_with_percents(query), params).fetchall())
+                return list(connection.execute(query.replace(*self.replacement), params).fetchall())
 
             yield read
 
@@ -268,8 +263,3 @@ class PostgresStore(Store):
     def _configure(self, connection: psycopg.Connection[Any]) -> None:
         """Set the time limits of a new connection of the pool."""
         connection.execute(self._set_timeouts)
-
-
-def _with_percents(query: str) -> str:
-    """Return the query with psycopg's `%s` in place of each `?`."""
-    return query.replace("?", "%s")

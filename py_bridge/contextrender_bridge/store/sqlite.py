@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, override
 from uuid import UUID, SafeUUID
@@ -23,7 +24,6 @@ from contextrender_bridge.store.sqlite_file import (
 from contextrender_bridge.store.writes import (
     BY_TARGET,
     REFUSED,
-    Statement,
     StoreDamaged,
     StoreUnavailable,
 )
@@ -62,12 +62,16 @@ CREATE = statements(
     without_rowid=" WITHOUT ROWID",
     partition="",
 )
+# The driver stores each id as bytes. An invalid id is stored as it was.
+sqlite3.register_adapter(UUID, attrgetter("bytes"))
+sqlite3.register_adapter(InvalidId, attrgetter("value"))
 
 
 class SqliteStore(Store):
     """The store in one SQLite file. Readers never wait for writers; writers wait in a queue."""
 
     system = "sqlite"
+    replacement = (BY_TARGET, "INDEXED BY edges_target")
 
     def __init__(self, path: Path) -> None:
         """Open the file. If it is missing, create it with its tables, private to its owner."""
@@ -96,13 +100,6 @@ class SqliteStore(Store):
         with self.transaction() as cursor:
             self.create_tables(cursor, CREATE)
 
-    @override
-    def for_driver(self, statements: Sequence[Statement]) -> list[Statement]:
-        return [
-            (_with_index(query), [_with_id_bytes(row) for row in rows])
-            for query, rows in statements
-        ]
-
     @staticmethod
     @override
     def uuid(value: Any) -> UUID:
@@ -120,7 +117,7 @@ class SqliteStore(Store):
             span("store read", db__system__name=self.system),
             self._connection(self._file.check_before_read) as connection,
         ):
-            return connection.execute(_with_index(query), _with_id_bytes(params)).fetchall()
+            return connection.execute(query.replace(*self.replacement), params).fetchall()
 
     @override
     @contextmanager
@@ -283,21 +280,6 @@ class SqliteStore(Store):
                 connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE)
             connection.close()
             self._file.remove_connection()
-
-
-def _with_index(query: str) -> str:
-    """Return the query with the mark BY_TARGET replaced by SQLite's clause for the index."""
-    return query.replace(BY_TARGET, "INDEXED BY edges_target")
-
-
-def _with_id_bytes(row: Sequence[Any]) -> list[Any]:
-    """Return the values with each id as SQLite stores it: as bytes, if it is valid."""
-    return [_stored_id(value) if isinstance(value, UUID) else value for value in row]
-
-
-def _stored_id(id: UUID) -> Any:
-    """Return the value that SQLite stores for an id."""
-    return id.value if isinstance(id, InvalidId) else id.bytes
 
 
 def _decode(text: bytes) -> str:
