@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 from contextrender_bridge.base import wire
@@ -17,6 +19,25 @@ Scope = Any
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+@dataclass
+class RequestInfo:
+    """The current request of a service: its id and route, and what is found out about it later.
+
+    `server_address` is the address of this machine at which it arrived. `user` and `policy` are
+    empty until they are known, and `status` is 0 until the reply begins.
+    """
+
+    id: str
+    route: str
+    server_address: str = ""
+    user: str = ""
+    policy: str = ""
+    status: int = 0
+
+
+REQUEST: ContextVar[RequestInfo | None] = ContextVar("request", default=None)
 
 
 class ClientDisconnected(Exception):

@@ -12,7 +12,7 @@ import asyncio
 import re
 from asyncio import TimerHandle, Transport
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from ipaddress import IPv6Address, ip_address
@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from contextrender_bridge.asgi import (
+    REQUEST,
     App,
     ClientDisconnected,
     Message,
@@ -54,18 +55,15 @@ class BodyLimits:
         settings: Settings,
         small: Mapping[str, int] = {},
         max_pause: float = PAUSE_SECONDS,
-        user: Callable[[], str] = lambda: "",
     ) -> None:
         """Limit bodies as the settings say.
 
-        `small` has lower limits, in bytes, for the paths that it names. `user` returns the user
-        whose request is being read, empty if the user is not known yet.
+        `small` has lower limits, in bytes, for the paths that it names.
         """
         self.max_bytes = settings.max_body_mb * 2**20
         self._small = small
         self._max_pause = max_pause
         self._body_seconds = settings.body_timeout
-        self._user = user
         self._bytes_by_user: Counter[str] = Counter()
 
     @contextmanager
@@ -97,7 +95,8 @@ class BodyLimits:
             message = await self._receive_in_time(receive, deadline)
             is_complete = not message.get("more_body", False)
             if size := len(message.get("body", b"")):
-                user = self._user() or f"address {address}"
+                request = REQUEST.get()
+                user = (request and request.user) or f"address {address}"
                 request_bytes[user] += size
                 self._bytes_by_user[user] += size
                 if request_bytes.total() > max_bytes:
@@ -143,19 +142,15 @@ def too_large(max_bytes: int) -> InvalidRequest:
 
 
 class Guard:
-    """ASGI middleware of each of our applications: it checks hosts and bodies, and sends errors.
+    """ASGI middleware of each of our applications: it checks hosts, and sends errors.
 
     Over loopback it accepts only this machine's host names and pages. The setting `allowed_hosts`
     lists others, as `name` or `name:port`. A ContextRenderError of the application becomes a reply.
     """
 
-    def __init__(self, app: App, bodies: BodyLimits | None = None) -> None:
-        """Guard `app`.
-
-        `bodies` limits request bodies. It is None if `app` limits them itself.
-        """
+    def __init__(self, app: App) -> None:
+        """Guard `app`, which limits request bodies itself."""
         self._app = app
-        self._bodies = bodies
         self._allowed_hosts = current_settings().allowed_hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -177,19 +172,19 @@ class Guard:
             await send(message)
 
         try:
-            if refusal := self._refusal(scope):
-                raise refusal
-            if self._bodies is None:
-                await self._app(scope, receive, send_and_remember)
-            else:
-                with self._bodies.reading(scope, receive) as limited_receive:
-                    await self._app(scope, limited_receive, send_and_remember)
+            self.check(scope)
+            await self._app(scope, receive, send_and_remember)
         except ClientDisconnected:
             return
         except ContextRenderError as error:
             if has_started:  # A reply that has begun can only be broken off.
                 raise
             await send_error(send, error)
+
+    def check(self, scope: Scope) -> None:
+        """Raise the error that refuses a request, if it is refused."""
+        if refusal := self._refusal(scope):
+            raise refusal
 
     def _refusal(self, scope: Scope) -> InvalidRequest | None:
         """Return the error that refuses a request, or None if the request is accepted.

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -57,13 +57,15 @@ type Fields = Callable[[], Mapping[str, Any]]
 class WalkerRun:
     """A run of a walker at a user's root, which may take several attempts.
 
-    `fields` returns the walker's fields for one attempt, and `encode` encodes its reply. `root` is
-    the id of the user's root. `send_early` sends a report as the reply, before the changes are on
-    disk; then `early_reports` has that report. If `can_write` is False, nothing is written.
+    `fields` are the walker's fields for the first attempt, which may change them, and `read_fields`
+    reads them for another attempt. `encode` encodes its reply. `root` is the id of the user's root.
+    `send_early` sends a report as the reply, before the changes are on disk; then `early_reports`
+    has that report. If `can_write` is False, nothing is written.
     """
 
     name: str
-    fields: Fields
+    fields: Mapping[str, Any]
+    read_fields: Fields
     root: str
     encode: Callable[[Any], Any]
     answers: ProviderAnswers = field(default_factory=ProviderAnswers)
@@ -123,7 +125,7 @@ class Runtime:
 
         If the walker needs a provider's answer, wait for it in this thread and run it again.
         """
-        run = WalkerRun(name, fields, root, self.replies[name].encode)
+        run = WalkerRun(name, fields(), fields, root, self.replies[name].encode)
         while isinstance(result := self.run(run), PendingProviderCall):
             run.answers.put(result, result.answer())
         return bytes(result)
@@ -140,7 +142,7 @@ class Runtime:
         try:
             return self._run_with_retries(run)
         except Damaged:
-            key, owner = run.fields().get("session"), UUID(run.root)
+            key, owner = run.fields.get("session"), UUID(run.root)
             if not isinstance(key, str):
                 raise
             # Lock the session, so that no request writes it. Then move it to another name, or check
@@ -150,7 +152,7 @@ class Runtime:
                     set_damaged_aside(self.store, owner, key)
                 elif first_damage(self.store, owner, key):
                     raise
-            return self._run_with_retries(run)
+            return self._run_with_retries(replace(run, fields=run.read_fields()))
 
     def _run_with_retries(self, run: WalkerRun) -> Any:
         """Run a walker, and run it again after each conflict. Raise Conflict after MAX_RETRIES.
@@ -169,16 +171,16 @@ class Runtime:
                 return call
 
         # Sessions with the same hash share a start lock.
-        fields = run.fields()
-        start_lock = self._start_locks[hash((run.root, fields.get("session"))) % START_LOCKS]
+        session = run.fields.get("session")
+        start_lock = self._start_locks[hash((run.root, session)) % START_LOCKS]
         with start_lock:
             pass  # Wait while another request holds the lock for its later attempts.
         with suppress(_Retry):
-            return attempt(fields)
+            return attempt(run.fields)
         with start_lock:
             for retry_number in range(MAX_RETRIES):
                 with suppress(_Retry):
-                    return attempt(run.fields())
+                    return attempt(run.read_fields())
                 # The other request may be in another process, which has its own start locks.
                 time.sleep(random.uniform(0, min(MAX_PAUSE_SECONDS, 0.001 * 2**retry_number)))
         raise _conflict()

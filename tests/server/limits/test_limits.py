@@ -38,9 +38,16 @@ async def read(request: Request) -> Response:
 
 def app(silence: float = 30.0, **limits: Any) -> Any:
     bodies = BodyLimits(Settings(max_body_mb=1, **limits), {}, silence)
+
+    def limited(routes: Any) -> Guard:
+        async def answer(scope: Any, receive: Any, send: Any) -> None:
+            with bodies.reading(scope, receive) as limited_receive:
+                await routes(scope, limited_receive, send)
+
+        return Guard(answer)
+
     return Starlette(
-        routes=[Route("/", read, methods=["GET", "POST"])],
-        middleware=[Middleware(Guard, bodies=bodies)],
+        routes=[Route("/", read, methods=["GET", "POST"])], middleware=[Middleware(limited)]
     )
 
 

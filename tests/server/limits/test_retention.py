@@ -60,7 +60,7 @@ def test_sessions_are_deleted_by_age(later: LocalService) -> None:
 def test_longest_unused_sessions_are_deleted_above_count(later: LocalService) -> None:
     sync(later, "a", "a branch: it is used again")
     retention = retention_of(later, retention_sessions=2)
-    metrics = Metrics(later.runtime.store, later.data, [])
+    metrics = Metrics(later.runtime.store, later.data)
     retention.on_deleted = lambda reason: metrics.deletions.labels(reason).inc()
     assert [deletion.session.key for deletion in retention.due_sessions()] == ["b"]
     assert names(later) == {"a", "b", "c"}  # `due` deletes nothing

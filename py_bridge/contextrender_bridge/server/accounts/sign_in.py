@@ -29,7 +29,6 @@ from contextrender_bridge.server.http.bodies import (
     encode,
     json_response,
     parse_json,
-    response_of,
 )
 from contextrender_bridge.server.limits.counting import LoginAttempts, network_of
 from contextrender_bridge.server.process.threads import run_in_thread
@@ -93,7 +92,7 @@ class SignIn:
             fields = self._fields.parse(body)
             return encode({"token": self._token(fields["username"], fields["password"], address)})
 
-        return response_of(await run_in_thread(self._threads, "login", check))
+        return json_response(await run_in_thread(self._threads, "login", check))
 
     async def link(self, request: Request) -> Response:
         """Answer a request that has a token with a code, which signs in to the console once.

@@ -209,13 +209,6 @@ def json_response(body: bytes) -> Response:
     return Response(body, media_type="application/json")
 
 
-def response_of(result: bytes | ContextRenderError) -> Response:
-    """Return a response with the JSON `result`. Raise `result` if it is an error."""
-    if isinstance(result, ContextRenderError):
-        raise result
-    return json_response(result)
-
-
 def refusal(failure: BaseException, place: str) -> ContextRenderError:
     """Return the error that a client gets for a failure, and log an unexpected failure.
 
@@ -229,11 +222,6 @@ def refusal(failure: BaseException, place: str) -> ContextRenderError:
     if isinstance(failure, sqlite3.Error):
         return StoreUnavailable("The store does not answer; try again.")
     return ServerError("The server failed on this request; nothing was written.")
-
-
-async def _raise_logged(_: Request, error: Exception) -> Response:
-    """Raise the error for the client, and log what caused it."""
-    raise refusal(error, "request")
 
 
 async def _refuse_route(_: Request, error: Exception) -> Response:
@@ -251,8 +239,7 @@ async def _stop_answering(_: Request, __: Exception) -> Response:
 
 
 REFUSALS: Any = {
-    ContextRenderError: _raise_logged,
     HTTPException: _refuse_route,
     ClientDisconnect: _stop_answering,
 }
-"""Handlers of exceptions for Starlette. They raise our own errors, which the Guard answers."""
+"""Handlers of exceptions for Starlette. They raise our own errors, which the front answers."""

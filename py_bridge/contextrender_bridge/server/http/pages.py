@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from contextrender_bridge.base.errors import ContextRenderError, InvalidRequest, NotFound
+from contextrender_bridge.base.errors import InvalidRequest, NotFound
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -64,7 +64,7 @@ def console_routes() -> list[BaseRoute]:
 
 GetNode = Callable[[Request, Mapping[str, Any]], Awaitable[Any]]
 """A function that runs the walker `get_node` with these fields for the request's user. It returns
-the reply or an error."""
+the reply, or raises an error."""
 
 
 def graph_routes(get_node: GetNode) -> list[BaseRoute]:
@@ -86,8 +86,6 @@ def graph_routes(get_node: GetNode) -> list[BaseRoute]:
         (prefix, _, name) = node.partition(":")
         fields = {"session": name} if prefix == "session" and name else {"id": node}
         result = await get_node(request, {**fields, "start": int(start)})
-        if isinstance(result, ContextRenderError):
-            raise result
         return JSONResponse(_graph_of(result["reports"][0]))
 
     return [

@@ -13,7 +13,6 @@ import asyncio
 import contextvars
 import threading
 import time
-import traceback
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -72,7 +71,7 @@ class Threads:
     async def answer(
         self, task: str, admit: Callable[[], Caller], work: Work, *, is_low_priority: bool
     ) -> Any:
-        """Run `work` in a thread, and return its result or the error for the client.
+        """Run `work` in a thread, and return its result, or raise the error for the client.
 
         First run `admit` in the thread, once, to find the caller. If `work` returns a
         PendingProviderCall, wait for the provider's answer without a thread, and run `work` again.
@@ -229,39 +228,24 @@ async def run_in_thread(threads: Executor, task: str, work: Callable[[SendReply]
     """Run `work` in a thread, and return its reply for the client.
 
     The reply is the result of `work`, or what `work` sends by its argument before it ends. If
-    `work` fails, log that as a failure of `task`, and return the error for the client. A failure
+    `work` fails, log that as a failure of `task`, and raise the error for the client. A failure
     after an early reply is only logged.
     """
-    loop = asyncio.get_running_loop()
-    reply: asyncio.Future[Any] = loop.create_future()
+    reply: Future[Any] = Future()
+    reply.set_running_or_notify_cancel()  # From now on, a cancelled request cannot cancel it.
 
-    def send_reply(early_reply: object) -> None:
-        """Set the reply from the thread of `work`, before `work` ends."""
-        loop.call_soon_threadsafe(_set_result, reply, early_reply)
-
-    def finish(future: asyncio.Future[Any]) -> None:
-        """Answer with the result or the failure of `work`, unless the reply was sent before."""
-        failure = future.exception()
-        if failure is None:
-            _set_result(reply, future.result())
-        elif reply.done():
-            refusal(failure, f"{task}, after its answer,")  # This only logs the failure.
+    def run() -> None:
+        """Do the work, and set the reply unless `work` has sent it before its end."""
+        try:
+            result = work(reply.set_result)
+        except BaseException as failure:
+            if reply.done():
+                refusal(failure, f"{task}, after its answer,")  # This only logs the failure.
+            else:
+                reply.set_exception(refusal(failure, task))
         else:
-            reply.set_exception(failure)
+            if not reply.done():
+                reply.set_result(result)
 
-    context = contextvars.copy_context()
-    loop.run_in_executor(threads, context.run, work, send_reply).add_done_callback(finish)
-    try:
-        return await reply
-    except Exception as failure:
-        error = refusal(failure, task)
-        # The exception and its frames are a reference cycle. It would keep the request's data in
-        # memory until the next garbage collection.
-        traceback.clear_frames(failure.__traceback__)
-        return error
-
-
-def _set_result(future: asyncio.Future[Any], result: object) -> None:
-    """Set a future's result, unless it has a result or was cancelled."""
-    if not future.done():
-        future.set_result(result)
+    threads.submit(contextvars.copy_context().run, run)
+    return await asyncio.wrap_future(reply)

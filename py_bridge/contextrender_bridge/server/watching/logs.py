@@ -9,30 +9,17 @@ import json
 import logging
 import os
 import traceback
-from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from contextrender_bridge.asgi import REQUEST
 from contextrender_bridge.base.settings import current_settings
 
 log = logging.getLogger("contextrender")
 
 AUDIT_FILE: Final = "audit.log"
 REQUEST_FIELDS: Final = ("route", "status", "ms")
-
-
-@dataclass
-class RequestInfo:
-    """The current request: its id, and its user and policy once they are known."""
-
-    id: str
-    user: str = ""
-    policy: str = ""
-
-
-REQUEST: ContextVar[RequestInfo | None] = ContextVar("request", default=None)
 
 
 class ContentFreeFormatter(logging.Formatter):

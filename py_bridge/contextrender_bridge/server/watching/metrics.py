@@ -5,7 +5,7 @@ Programs of this machine may read them over loopback, others only with the local
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,6 @@ from pathlib import Path
 from contextrender_bridge.base.model_table import model_row
 from contextrender_bridge.engine.call.usage_totals import CallTotals, add_rows
 from contextrender_bridge.runtime.caches import CACHES
-from contextrender_bridge.server.watching.requests import RequestMetrics
 from contextrender_bridge.sessions.user_rows import all_usage_totals
 from contextrender_bridge.store.base import Store
 from contextrender_bridge.store.writes import StoreUnavailable
@@ -111,18 +110,17 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 class Metrics:
     """The metrics of one service."""
 
-    def __init__(self, store: Store, data: Path, walkers: Iterable[str]) -> None:
-        """Create the metrics. `walkers` are the names of possible walkers; others are `unknown`.
+    def __init__(self, store: Store, data: Path) -> None:
+        """Create the metrics, except those of requests, which the front adds to `registry`.
 
         `data` is the folder with the file of a SQLite store, which is measured.
         """
-        self._registry = CollectorRegistry()
-        self.requests = RequestMetrics(self._registry, walkers)
+        self.registry = CollectorRegistry()
         self._store_collectors = [StoredBytes(store, data), StoredCalls(store)]
         for collector in self._store_collectors:
-            self._registry.register(collector)
+            self.registry.register(collector)
         # The other parts of the service increment these counters.
-        counter = partial(Counter, registry=self._registry)
+        counter = partial(Counter, registry=self.registry)
         self.deletions = counter(
             "contextrender_deleted_sessions", "Sessions that retention deleted", ["reason"]
         )
@@ -136,7 +134,7 @@ class Metrics:
             "contextrender_cache_bytes",
             "Caches of sessions and texts in process: what they hold, and their limit",
             ["cache", "state"],
-            registry=self._registry,
+            registry=self.registry,
             multiprocess_mode="livesum",
         )
 
@@ -150,7 +148,7 @@ class Metrics:
         """Return the metrics of all workers in Prometheus's format."""
         self.record_caches()
         if ValueClass is MutexValue:  # There is only this process.
-            return generate_latest(self._registry)
+            return generate_latest(self.registry)
         # Add up the files in which all workers count, and add the metrics of the store.
         registry = CollectorRegistry()
         for collector in self._store_collectors:
