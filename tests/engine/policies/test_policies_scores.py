@@ -4,12 +4,12 @@ import math
 import re
 
 import pytest
+from contextrender_bridge.engine.history.reuse import extract_values
 from contextrender_bridge.engine.history.text_index import segments_of
 from contextrender_bridge.engine.parameters import Parameters
 from contextrender_bridge.engine.replay.recall_measures import recall_tokens
 from contextrender_bridge.engine.text.tokens import call_parts, content_text
 from contextrender_bridge.engine.text.transcript import Json
-from contextrender_bridge.engine.text.values import extract_values
 from hypothesis import given
 
 from tests.engine.policies.test_policies import agent_run, turns_of

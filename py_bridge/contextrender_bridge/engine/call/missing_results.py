@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from contextrender_bridge.engine.history.history import History
-from contextrender_bridge.engine.history.reuse import Use
+from contextrender_bridge.engine.history.reuse import Use, extract_values
 from contextrender_bridge.engine.history.token_tracking import TextsOf
-from contextrender_bridge.engine.text.values import extract_values
 
 FIELD_NAME: Final = re.compile(
     r"""(?<![A-Za-z0-9_.\-])[A-Za-z0-9_.\-]++(?=\\?["']?\s*[:=](?![:=/]))"""

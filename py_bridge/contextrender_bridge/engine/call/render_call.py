@@ -11,6 +11,7 @@ from itertools import pairwise
 from contextrender_bridge.base.usage import NOTHING_USED, Usage
 from contextrender_bridge.engine.history.growable_arrays import Vectors
 from contextrender_bridge.engine.history.history import History
+from contextrender_bridge.engine.history.reuse import extract_values
 from contextrender_bridge.engine.history.token_tracking import Originals, TextsOf
 from contextrender_bridge.engine.models.embeddings import Embedder
 from contextrender_bridge.engine.parameters import (
@@ -37,7 +38,6 @@ from contextrender_bridge.engine.policies import Policy, selection_for
 from contextrender_bridge.engine.text.excerpt import excerpt
 from contextrender_bridge.engine.text.tokens import TokenCounter
 from contextrender_bridge.engine.text.transcript import Json
-from contextrender_bridge.engine.text.values import extract_values
 
 Compact = Callable[[int, int], str | None]
 """Returns a model's summary of a result, or None if there is no summary.

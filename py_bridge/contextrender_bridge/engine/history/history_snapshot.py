@@ -20,9 +20,9 @@ from contextrender_bridge.engine.history.token_tracking import (
     Tracking,
     words_in_turn,
 )
+from contextrender_bridge.engine.history.tracked_tokens import Ids
 from contextrender_bridge.engine.text.tokens import TokenCounter, content_text
 from contextrender_bridge.engine.text.transcript import Json
-from contextrender_bridge.engine.text.values import Ids
 
 if TYPE_CHECKING:
     from contextrender_bridge.engine.history.history import History

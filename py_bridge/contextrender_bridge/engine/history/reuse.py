@@ -4,13 +4,35 @@ The rules are those of `docs/method.md`, Tool-Flow Analysis. Results and operati
 index in transcript order. The index does not keep their texts.
 """
 
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import fsum
 
-from contextrender_bridge.engine.text.values import extract_values
+_ESCAPE = re.compile(r"\\[ntr\\]")
+_CANDIDATE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{4,}[A-Za-z0-9]")
+
+
+def unescape(text: str) -> str:
+    r"""Replace the two-character escapes `\n` `\t` `\r` `\\` of a text by spaces.
+
+    Results and call arguments are often JSON text, where `\nname` would hide `name`.
+    """
+    return _ESCAPE.sub(" ", text)
+
+
+def extract_values(text: str) -> set[str]:
+    """Return the distinct reusable values of a text (`docs/method.md`, Tool-Flow Analysis).
+
+    A value has at least 6 characters, without `.` `-` `_` at its beginning and end. At least one
+    character is an underscore, an uppercase letter, a digit, `-` or `.`. Titlecase words are no
+    values.
+    """
+    candidates = set(_CANDIDATE.findall(unescape(text)))
+    # A value of letters alone needs a capital after the first letter.
+    return {value for value in candidates if not value.isalpha() or not value[1:].islower()}
 
 
 @dataclass(slots=True, frozen=True)

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 
 from contextrender_bridge.engine.history.growable_arrays import GrowableArray
 from contextrender_bridge.engine.history.text_index import WordIndex, segments_of, words_of
-from contextrender_bridge.engine.history.token_kinds import TokenKinds
+from contextrender_bridge.engine.history.tracked_tokens import (
+    Ids,
+    TokenKinds,
+    token_id_cache,
+    tokens_by_part,
+    tracked_runs,
+    tracked_tokens,
+)
 from contextrender_bridge.engine.text.tokens import (
     TokenCounter,
     call_parts,
@@ -20,13 +27,6 @@ from contextrender_bridge.engine.text.tokens import (
     content_text,
 )
 from contextrender_bridge.engine.text.transcript import Json
-from contextrender_bridge.engine.text.values import (
-    Ids,
-    token_id_cache,
-    tokens_by_part,
-    tracked_runs,
-    tracked_tokens,
-)
 
 if TYPE_CHECKING:
     from contextrender_bridge.engine.history.history import History

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from contextrender_bridge.engine.history.history import NO_CALL
 from contextrender_bridge.engine.history.token_tracking import Tracking
+from contextrender_bridge.engine.history.tracked_tokens import Ids
 from contextrender_bridge.engine.parameters import MIN_AUTO_BUDGET
 from contextrender_bridge.engine.plan.call_context import CallContext
 from contextrender_bridge.engine.plan.call_text import min_budget_for_users
 from contextrender_bridge.engine.plan.selection import Selection
-from contextrender_bridge.engine.text.values import Ids
 
 GROWTH: Final = 0.25
 """The share by which the budget grows after a miss."""

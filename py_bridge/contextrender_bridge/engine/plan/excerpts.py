@@ -13,13 +13,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from contextrender_bridge.engine.history.tracked_tokens import Ids
 from contextrender_bridge.engine.plan.call_context import Ints
 from contextrender_bridge.engine.plan.excerpt_text import GAP, mark_tokens
 from contextrender_bridge.engine.plan.ranking import Floats
 from contextrender_bridge.engine.plan.scores import Scores
 from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 from contextrender_bridge.engine.text.tokens import MESSAGE_OVERHEAD
-from contextrender_bridge.engine.text.values import Ids
 
 HEAD_SHARE: Final = 0.25
 """The share of an excerpt for the result's first segments."""

@@ -32,7 +32,7 @@ from contextrender_bridge.engine.history.history_snapshot import (
     earlier_history,
 )
 from contextrender_bridge.engine.history.past_reuse import RememberingReuse
-from contextrender_bridge.engine.history.reuse import Use
+from contextrender_bridge.engine.history.reuse import Use, extract_values
 from contextrender_bridge.engine.models.embeddings import Embedder, RememberingEmbedder
 from contextrender_bridge.engine.plan.ranking import Relevance
 from contextrender_bridge.engine.plan.selection import Selection
@@ -42,7 +42,6 @@ from contextrender_bridge.engine.policies import policy_named
 from contextrender_bridge.engine.replay import let_requests_run
 from contextrender_bridge.engine.replay.recall_measures import RecallTrace
 from contextrender_bridge.engine.text.tokens import TokenCounter, arguments_of
-from contextrender_bridge.engine.text.values import extract_values
 
 MAX_EARLIER_HISTORIES: Final = 3
 SEARCHED_CALLS: Final = 3

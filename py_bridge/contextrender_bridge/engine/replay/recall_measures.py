@@ -3,13 +3,15 @@
 Long because it finds the recall events and computes all measures of them.
 """
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
+from contextrender_bridge.engine.history.reuse import unescape
+from contextrender_bridge.engine.history.tracked_tokens import CAPITAL_OR_UNDERSCORE, TextCache
 from contextrender_bridge.engine.replay import let_requests_run
 from contextrender_bridge.engine.text.tokens import call_parts, content_text
-from contextrender_bridge.engine.text.values import TextCache, extract_words
 
 AGE_BINS: Final = (("<=3", 3), ("4-10", 10), ("11-25", 25), (">25", None))
 """The bins of ages. Each has a label and its largest age in turns, None if it has no limit."""
@@ -91,6 +93,19 @@ class RecallTrace:
 def age_bin(age: int) -> str:
     """Return the label of the bin that an age in turns belongs to."""
     return next(label for label, oldest in AGE_BINS if oldest is None or age <= oldest)
+
+
+_WORD: Final = re.compile(r"[A-Za-z0-9_]{6,}")
+
+
+def extract_words(text: str) -> set[str]:
+    """Return the distinct words that the measures of recall compare (`docs/method.md`, Measures).
+
+    A word has 6 or more letters, digits and underscores. At least one of these is an uppercase
+    letter or an underscore.
+    """
+    words = set(_WORD.findall(unescape(text)))
+    return {word for word in words if CAPITAL_OR_UNDERSCORE.search(word)}
 
 
 recall_tokens: Final = TextCache(lambda text: frozenset(extract_words(text)), 16 * 2**20)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from contextrender_bridge.engine.text.values import extract_values
+from contextrender_bridge.engine.history.reuse import extract_values
 from hypothesis import given
 from hypothesis import strategies as st
 

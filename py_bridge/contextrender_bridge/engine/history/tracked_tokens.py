@@ -1,14 +1,22 @@
-"""The values of Tool-Flow Analysis, the words of recall measures, and tracked tokens."""
+"""Tracked tokens: the strings in texts by which uses of results are recognised, and their kinds.
+
+A kind consists of the tokens of one shape in one tool's results, for example all numbers or all
+file names. Tokens of some kinds are used more often than others. The weight of a token follows from
+its kind (docs/policies.md, Weights).
+"""
 
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from contextrender_bridge.engine.history.growable_arrays import GrowableArray
+from contextrender_bridge.engine.history.reuse import unescape
 
 BYTES_A_CHARACTER: Final = 4
 """The memory of a text and its tokens per character, as measured on recorded results."""
@@ -62,44 +70,10 @@ class TextCache[T]:
         return [values[text] for text in texts]
 
 
-_ESCAPE = re.compile(r"\\[ntr\\]")
-_CANDIDATE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{4,}[A-Za-z0-9]")
 SHORTEST = 6
 """The smallest number of characters of a value, a word or a token."""
 
-_WORD = re.compile(r"[A-Za-z0-9_]{6,}")
 CAPITAL_OR_UNDERSCORE = re.compile(r"[A-Z_]")
-
-
-def unescape(text: str) -> str:
-    r"""Replace the two-character escapes `\n` `\t` `\r` `\\` of a text by spaces.
-
-    Results and call arguments are often JSON text, where `\nname` would hide `name`.
-    """
-    return _ESCAPE.sub(" ", text)
-
-
-def extract_values(text: str) -> set[str]:
-    """Return the distinct reusable values of a text (`docs/method.md`, Tool-Flow Analysis).
-
-    A value has at least 6 characters, without `.` `-` `_` at its beginning and end. At least one
-    character is an underscore, an uppercase letter, a digit, `-` or `.`. Titlecase words are no
-    values.
-    """
-    candidates = set(_CANDIDATE.findall(unescape(text)))
-    # A value of letters alone needs a capital after the first letter.
-    return {value for value in candidates if not value.isalpha() or not value[1:].islower()}
-
-
-def extract_words(text: str) -> set[str]:
-    """Return the distinct words that the measures of recall compare (`docs/method.md`, Measures).
-
-    A word has 6 or more letters, digits and underscores. At least one of these is an uppercase
-    letter or an underscore.
-    """
-    words = set(_WORD.findall(unescape(text)))
-    return {word for word in words if CAPITAL_OR_UNDERSCORE.search(word)}
-
 
 Ids = NDArray[np.int32]
 
@@ -190,3 +164,79 @@ def _find_tokens(run: str) -> frozenset[str]:
 LONGEST_CACHED: Final = 64
 _cached_tokens = lru_cache(16_384)(_find_tokens)
 """Does what `_find_tokens` does. An agent's texts repeat names. The cache takes about 5 MB."""
+
+
+PRIOR_SHARE: Final = 0.05
+"""The share of the tokens of a kind that is assumed to be used, before any token was observed."""
+
+PRIOR_TOKENS: Final = 20.0
+"""`PRIOR_SHARE` counts as much as this number of observed tokens of the kind."""
+
+WEIGHT_EXPONENT: Final = 0.6
+
+WEIGHT_STEPS: Final = 1024
+"""Weights are multiples of 1 / `WEIGHT_STEPS`, so that their sums are the same in any order."""
+
+_SHAPES: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"[\d.\-_]+",
+        r"[0-9a-f\-]{16,}",
+        r"[A-Z][a-z]+",
+        r"[A-Z]+",
+        r"[^\W\d_]+",
+        r".*\..*",
+        r"[^A-Z]*_[^A-Z]*",
+        r".*_.*",
+        r".*-.*",
+        r"[^A-Z]*",
+        r".*",
+    )
+)
+
+
+def shape_of(token: str) -> int:
+    """Return the number of the first shape that the complete token matches."""
+    return next(number for number, shape in enumerate(_SHAPES) if shape.fullmatch(token))
+
+
+class TokenKinds:
+    """The kind of every tracked token, by the token's number."""
+
+    def __init__(self) -> None:
+        """Start without tokens and kinds."""
+        self._kind_numbers: dict[tuple[str, int], int] = {}
+        """The number of each kind, by its tool and shape."""
+        self._kind_of_token = GrowableArray(np.int32)  # the number of each token's kind
+
+    @property
+    def nbytes(self) -> int:
+        """The memory held, in bytes."""
+        return self._kind_of_token.nbytes + 150 * len(self._kind_numbers)
+
+    def extend(self, tokens: Iterable[str], tool: str) -> None:
+        """Add the next tokens. `tool` is the tool whose result has them, or "" for other texts."""
+        numbers = self._kind_numbers
+        kinds = [(tool, shape_of(token)) for token in tokens]
+        self._kind_of_token.extend([numbers.setdefault(kind, len(numbers)) for kind in kinds])
+
+    def first(self, count: int) -> "TokenKinds":
+        """Return the kinds of the first `count` tokens. Do not add to it."""
+        kinds = TokenKinds()
+        kinds._kind_numbers = self._kind_numbers
+        kinds._kind_of_token = self._kind_of_token.first(count)
+        return kinds
+
+    def weights(self, is_used: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return the weight of each token, from how often its kind was used (docs/policies.md).
+
+        `is_used` says for each token whether a turn used it.
+        """
+        kinds = self._kind_of_token.values
+        # For each kind: the share of its tokens that were used, divided by `PRIOR_SHARE`. The prior
+        # counts like `PRIOR_TOKENS` more tokens, so that few tokens do not give an extreme share.
+        ratio = np.bincount(kinds, is_used) + PRIOR_TOKENS * PRIOR_SHARE
+        ratio /= (np.bincount(kinds) + PRIOR_TOKENS) * PRIOR_SHARE
+        kind_weights = np.round(ratio**WEIGHT_EXPONENT * WEIGHT_STEPS) / WEIGHT_STEPS
+        weights: NDArray[Any] = kind_weights[kinds]
+        return weights
