@@ -15,9 +15,11 @@ from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.base.usage_reading import read_error_code
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.inspect.show_call import provider_line
+from contextrender_bridge.client.fitting import RenderedRequest
 from contextrender_bridge.engine.call.provider_usage import ProviderUsage
+from contextrender_bridge.proxy.histories import Conversation, ProxiedCall
 from contextrender_bridge.proxy.replies import failure_code
-from contextrender_bridge.proxy.request import client_of
+from contextrender_bridge.proxy.request import Controls, client_of
 from contextrender_bridge.proxy.usage_reporting import UsageNotes
 
 from tests.proxy.agents import AGENTS, EACH_WAY, Agent, TextAgent
@@ -216,18 +218,10 @@ def test_usage_is_reported_after_its_call_is_recorded() -> None:
 
     async def report_usage() -> None:
         loop, is_recorded = asyncio.get_running_loop(), asyncio.Event()
-        recording = asyncio.ensure_future(is_recorded.wait())
-        fit = SimpleNamespace(failure=None, reply=None, body={})
-        conversation, controls = SimpleNamespace(branch=0), SimpleNamespace(token=None)
-        ended: Any = SimpleNamespace(
-            session="s",
-            messages=3,
-            model="m",
-            later_render=recording,
-            fit=fit,
-            conversation=conversation,
-            controls=controls,
-        )
+        recording: Any = asyncio.ensure_future(is_recorded.wait())
+        controls = Controls(mode="render", budget=None, policy=None, token=None)
+        fit = RenderedRequest({"model": "m"})
+        ended = ProxiedCall("s", fit, Conversation(), controls, recording, messages=3)
         client: Any = SimpleNamespace(call=call)
         UsageNotes(client).add(ended, None, "rendered")
         clock = loop.time

@@ -28,7 +28,7 @@ from contextrender_bridge.proxy.bodies import LARGE_CHARACTERS
 from contextrender_bridge.proxy.compact import compact
 from contextrender_bridge.proxy.compress import Compression
 from contextrender_bridge.proxy.connections import Connections
-from contextrender_bridge.proxy.history_rendering import Histories
+from contextrender_bridge.proxy.histories import SETTLE_SECONDS, Histories
 from contextrender_bridge.proxy.model_calls import ModelCalls
 from contextrender_bridge.proxy.peers import is_same_user
 from contextrender_bridge.proxy.replies import pass_on
@@ -42,6 +42,7 @@ from contextrender_bridge.proxy.request import (
     Target,
     bearer,
 )
+from contextrender_bridge.proxy.usage_reporting import UsageNotes
 from contextrender_bridge.request_guards import BodyLimits
 
 Trust = Callable[[Scope, Target], Awaitable[bool]]
@@ -70,8 +71,9 @@ class Proxy:
         self.settings = settings
         self.http = Connections(settings.provider_timeout)
         self.histories = Histories(client, settings, recalls=recalls)
-        self._calls = ModelCalls(self.http, self.histories, settings)
-        self._compression = Compression(self.histories)
+        self._notes = UsageNotes(client)
+        self._calls = ModelCalls(self.http, self.histories, self._notes, settings)
+        self._compression = Compression(self.histories, self._notes)
         self._trust = trust
         self._bodies = bodies
 
@@ -93,6 +95,7 @@ class Proxy:
 
     async def close(self) -> None:
         """Wait some seconds for pending calls to be recorded, then close all connections."""
+        await self._notes.settle(SETTLE_SECONDS)
         await self.histories.settle()
         await self.http.close()
         await self.histories.client.close()

@@ -21,8 +21,7 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.fitting import RenderedRequest, reason_of
 from contextrender_bridge.dialects.contents import plain_text
 from contextrender_bridge.proxy.bodies import Body
-from contextrender_bridge.proxy.conversations import ProxiedCall
-from contextrender_bridge.proxy.history_rendering import Histories
+from contextrender_bridge.proxy.histories import Histories, ProxiedCall
 from contextrender_bridge.proxy.placeholders import (
     digest_of,
     has_blocks,
@@ -32,6 +31,7 @@ from contextrender_bridge.proxy.placeholders import (
     with_calls,
 )
 from contextrender_bridge.proxy.request import Controls, Request, client_of
+from contextrender_bridge.proxy.usage_reporting import UsageNotes
 
 REMEMBERED = 4096
 """The number of sessions for which the name is remembered, and also for which the last reply is."""
@@ -52,9 +52,9 @@ class LastReply:
 class Compression:
     """The endpoints `compress` and `retrieve`."""
 
-    def __init__(self, histories: Histories) -> None:
-        """Call the service through `histories`."""
-        self._histories = histories
+    def __init__(self, histories: Histories, notes: UsageNotes) -> None:
+        """Call the service through `histories`, and report usage through `notes`."""
+        self._histories, self._notes = histories, notes
         self._session_names: OrderedDict[tuple[str | None, str], str] = OrderedDict()
         """The name of each recent session, by the caller's token and the name's digest."""
         self._last_replies: OrderedDict[tuple[str | None, str], LastReply] = OrderedDict()
@@ -122,7 +122,7 @@ class Compression:
         if last_reply is None:
             raise NotFound("No messages of this session came through here.")
         call = last_reply.call
-        self._histories.notes.add(call, usage, call.controls.delivery)
+        self._notes.add(call, usage, call.controls.delivery)
         return {"session": session, "recorded": True}
 
     async def _compress(

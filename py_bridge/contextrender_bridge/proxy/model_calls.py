@@ -18,8 +18,7 @@ from contextrender_bridge.dialects import DIALECTS
 from contextrender_bridge.process_memory import return_free_memory
 from contextrender_bridge.proxy.bodies import LARGE_CHARACTERS, Body, RecentBodies
 from contextrender_bridge.proxy.connections import Connections, Unavailable
-from contextrender_bridge.proxy.conversations import ProxiedCall
-from contextrender_bridge.proxy.history_rendering import Histories
+from contextrender_bridge.proxy.histories import Histories, ProxiedCall
 from contextrender_bridge.proxy.refusals import Refusal
 from contextrender_bridge.proxy.replies import (
     REFUSED,
@@ -31,7 +30,7 @@ from contextrender_bridge.proxy.replies import (
 )
 from contextrender_bridge.proxy.request import Controls, InvalidControl, Request
 from contextrender_bridge.proxy.shortening import WindowedRequest, Windows
-from contextrender_bridge.proxy.usage_reporting import own_header, report
+from contextrender_bridge.proxy.usage_reporting import UsageNotes, own_header, report
 
 RELEASE_SECONDS = 30.0
 """The seconds without a large request after which the proxy drops large histories from memory."""
@@ -51,11 +50,12 @@ class ModelCalls:
         self,
         http: Connections,
         histories: Histories,
+        notes: UsageNotes,
         settings: Settings,
     ) -> None:
-        """Call providers through `http`, and the service through `histories`."""
+        """Call providers through `http`, and the service through `histories` and `notes`."""
         self._http = http
-        self._histories = histories
+        self._histories, self._notes = histories, notes
         self._settings = settings
         self._bodies = RecentBodies()
         drop_functions = self._bodies.drop_large, histories.client.core.drop_large_histories
@@ -96,9 +96,9 @@ class ModelCalls:
         except Unavailable as failure:
             # `notes` reports the call to the service. It has no usage, only the failure's code.
             reply = ProviderReply(status=failure.status, error=failure.code)
-            self._histories.notes.add(call, None, call.controls.delivery, reply)
+            self._notes.add(call, None, call.controls.delivery, reply)
             raise
-        self._histories.notes.add(call, capture.usage(), delivery, capture.reply())
+        self._notes.add(call, capture.usage(), delivery, capture.reply())
 
     def _read_body(self, request: Request, raw: bytes) -> Body | None:
         """Return the request's parsed body, or None if it is compressed or not a JSON object."""

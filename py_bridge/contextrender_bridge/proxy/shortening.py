@@ -18,7 +18,7 @@ from contextrender_bridge.client.fitting import dialect_of
 from contextrender_bridge.dialects import MessagePlan, Transcript
 from contextrender_bridge.dialects.contents import CutText, media_count
 from contextrender_bridge.proxy.bodies import Body
-from contextrender_bridge.proxy.conversations import Size
+from contextrender_bridge.proxy.histories import Size
 from contextrender_bridge.proxy.refusals import COUNTED_SHARE, RETRY_SHARE, Refusal
 
 BYTES_PER_TOKEN = 3.0

@@ -13,29 +13,15 @@ from contextvars import Context, copy_context
 from typing import Any
 
 from contextrender_bridge.asgi import Headers
-from contextrender_bridge.base import wire
 from contextrender_bridge.base.usage import NO_REPLY, ProviderReply, Usage
 from contextrender_bridge.client import AsyncContextRender
-from contextrender_bridge.client.fitting import (
-    BYTES_PER_TOKEN,
-    REFERENCES,
-    RenderedRequest,
-    reason_of,
-    tool_name,
-)
+from contextrender_bridge.client.fitting import REFERENCES, RenderedRequest, reason_of
 from contextrender_bridge.client.replies import RenderView
-from contextrender_bridge.proxy.conversations import Conversation, ProxiedCall
+from contextrender_bridge.proxy.histories import Conversation, ProxiedCall
 
 REPORT_DELAY_SECONDS = 5.0
 
 log = logging.getLogger("contextrender")
-
-
-def declared_by(call: ProxiedCall) -> dict[str, int]:
-    """Return the estimated tokens of each tool's declaration in a request, by tool name."""
-    tools = call.fit.body.get("tools")
-    declarations = tools if isinstance(tools, list) else []
-    return {tool_name(tool): len(wire.dumps(tool)) // BYTES_PER_TOKEN for tool in declarations}
 
 
 def added_by(declared: Mapping[str, int]) -> int:
@@ -94,7 +80,7 @@ def _rendering_headers(call: ProxiedCall, fit: RenderedRequest, reply: RenderVie
         after = before if is_unchanged else reply["tokens_after"]
         headers += [own_header("tokens-before", before), own_header("tokens-after", after)]
     # Report the tokens of the tools that `wrap` added to the request.
-    if added := added_by(declared_by(call)):
+    if added := added_by(call.declared_tokens):
         headers.append(own_header("tokens-added", added))
     return headers
 
@@ -112,10 +98,10 @@ def _usage_report(
 
     It identifies the call by its number of messages. If `usage` is None, it has no token counts.
     """
-    declared = declared_by(call)
+    declared, model = call.declared_tokens, call.model
     report = {"messages": call.messages, "delivery": delivery, **reply.to_json()}
-    if call.model is not None:
-        report["requested_model"] = call.model
+    if model is not None:
+        report["requested_model"] = model
     if declared:
         report["declared_tokens"] = declared
     if usage is None:
