@@ -91,6 +91,13 @@ def count_rows(data: Path) -> dict[str, int]:
         return {name: read(f"SELECT count(*) FROM {name}")[0][0] for name in tables}
 
 
+def stored_rows(data: Path) -> list[bytes]:
+    """Return the contents of every node and edge."""
+    with reading(data) as read:
+        found = read("SELECT data FROM nodes UNION ALL SELECT data FROM edges")
+    return [rows.unpack(bytes(row)) for (row,) in found if row]
+
+
 @contextmanager
 def reading(data: Path) -> Iterator[Callable[..., list[Any]]]:
     """Open the database of a data folder; yield a function that runs a statement."""

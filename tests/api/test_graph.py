@@ -161,3 +161,16 @@ def test_miss_names_user_message_with_its_values(alice: User) -> None:
         "ORD-777": 3,
         "KG-5512": -1,
     }
+
+
+def test_trace_finds_results_and_uses_of_a_value(alice: User) -> None:
+    alice.api("sync", session="s", messages=RUN)
+    graph = alice.api("reuse_graph", session="s")
+    for edge in graph["edges"][::9]:
+        value = edge["values"][0]
+        trace = alice.api("trace_value", session="s", value=value)
+        positions = [graph["results"]["positions"][number] for number in trace["holders"]]
+        tools = [p for p, m in enumerate(RUN) if m["role"] == "tool" and value in m["content"]]
+        assert positions == tools
+        assert trace["first_result"] == edge["result"]
+        assert edge["operation"] in [use["event"] for use in trace["uses"]]

@@ -8,6 +8,7 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.engine.replay.replayed_calls import SELECTION_EVERY
 
 from tests.api.client import Api
+from tests.console.transcripts import make_run
 from tests.support.transcripts import agent_run, render_calls
 
 RUN = agent_run(30)
@@ -41,6 +42,21 @@ def test_default_comparison_includes_recommended_settings(api: Api) -> None:
     names = {(option["policy"], option["budget"]) for option in view["options"]}
     assert {("contextrender", 700), ("contextrender_cache_aware", "auto"), ("full", 700)} <= names
     assert view["summary"]
+
+
+def test_policies_are_compared_on_the_same_calls_with_prices(api: Api) -> None:
+    render_calls(api, "s", make_run(30), budget=700)
+    options = api.complete("compare_policies", session="s")["options"]
+    assert (options[-1]["policy"], options[-1]["recall"]) == ("full", 1.0)
+    assert {option["full"] for option in options} == {options[-1]["prompt"]}
+    totals = api.complete("savings", session="s")["totals"]
+    assert totals["cost"] == options[0]["cost"] is None
+    assert totals["calls_without_price"] == totals["turns"]
+    prices = ["*:input=2,cached=0.5,output=8"]
+    options = api.complete("compare_policies", session="s", prices=prices)["options"]
+    totals = api.complete("savings", session="s", prices=prices)["totals"]
+    assert totals["cost"] == pytest.approx(options[0]["cost"])
+    assert totals["full_cost"] == pytest.approx(options[-1]["cost"])
 
 
 def test_unknown_setting_is_refused(api: Api) -> None:

@@ -24,9 +24,7 @@ __all__ = ["machine"]
     ("word", "meant"), [("sesions", "sessions"), ("serv", "serve"), ("audits", "audit")]
 )
 def test_mistyped_command_gets_suggestion(word: str, meant: str) -> None:
-    process = contextrender(word)
-    assert process.returncode == 2
-    assert process.stderr == (
+    assert printed(word, status=2) == (
         f"contextrender: there is no command {word!r}; did you mean `contextrender {meant}`?\n"
     )
 
@@ -36,9 +34,7 @@ def test_mistyped_command_gets_suggestion(word: str, meant: str) -> None:
     [(("--verison",), "--version"), (("sessions", "--limt", "3"), "--limit")],
 )
 def test_mistyped_option_gets_suggestion(words: tuple[str, ...], meant: str) -> None:
-    process = contextrender(*words)
-    assert process.returncode == 2
-    assert process.stderr.endswith(f"; did you mean {meant}?\n")
+    assert printed(*words, status=2).endswith(f"; did you mean {meant}?\n")
 
 
 def test_unknown_command_names_help() -> None:
@@ -60,8 +56,7 @@ def test_help_is_a_command() -> None:
     ],
 )
 def test_wrap_option_after_agent_is_explained(words: tuple[str, ...], option: str) -> None:
-    process = contextrender("wrap", *words)
-    assert process.returncode == 2 and f"`contextrender {option}`" in process.stderr
+    assert f"`contextrender {option}`" in printed("wrap", *words, status=2)
 
 
 def test_agent_options_after_double_dash_are_kept() -> None:
@@ -99,12 +94,9 @@ def test_server_of_another_program_is_named(
     with serving(model, lifespan="off") as address:
         monkeypatch.setenv("CONTEXTRENDER_URL", address)
         monkeypatch.setenv("CONTEXTRENDER_TOKEN", "token")
-        process = contextrender(*words)
-    assert process.returncode == 1
-    sentence = (
-        f"The answer of {address} (HTTP 200) is not ContextRender's. Is it the right address?"
-    )
-    assert process.stderr == f"contextrender: {sentence}\n"
+        sentence = printed(*words, status=1)
+    said = f"The answer of {address} (HTTP 200) is not ContextRender's. Is it the right address?"
+    assert sentence == f"contextrender: {said}\n"
 
 
 def test_server_that_never_answers_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,17 +105,15 @@ def test_server_that_never_answers_is_named_at_once(monkeypatch: pytest.MonkeyPa
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         monkeypatch.setenv("CONTEXTRENDER_URL", address)
         monkeypatch.setenv("CONTEXTRENDER_TOKEN", "token")
-        process = contextrender("sessions")
-    sentence = f"No answer from {address}: timed out. Correct CONTEXTRENDER_URL, or unset it."
-    assert (process.returncode, process.stderr) == (1, f"contextrender: {sentence}\n")
+        sentence = f"No answer from {address}: timed out. Correct CONTEXTRENDER_URL, or unset it."
+        assert printed("sessions", status=1) == f"contextrender: {sentence}\n"
 
 
 @pytest.mark.parametrize("address", ["ftp://x", "127.0.0.1:8000", "http://x:99999", "http://[x"])
 def test_invalid_address_is_quoted(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONTEXTRENDER_URL", address)
-    process = contextrender("sessions")
-    assert process.returncode == 2
-    assert process.stderr.startswith(f"contextrender: CONTEXTRENDER_URL is {address!r}: ")
+    sentence = f"contextrender: CONTEXTRENDER_URL is {address!r}: "
+    assert printed("sessions", status=2).startswith(sentence)
 
 
 @pytest.mark.parametrize(
@@ -140,10 +130,9 @@ def test_invalid_address_is_quoted(address: str, monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_invalid_option_ends_with_status_2(words: tuple[str, ...]) -> None:
-    process = contextrender(*words)
-    option = next(word for word in words if word.startswith("--"))
-    assert process.returncode == 2 and option in process.stderr.splitlines()[-1]
-    assert "positive_count" not in process.stderr and "int" not in process.stderr.split()
+    error = printed(*words, status=2)
+    assert next(word for word in words if word.startswith("--")) in error.splitlines()[-1]
+    assert "positive_count" not in error and "int" not in error.split()
 
 
 @pytest.mark.parametrize(
@@ -153,11 +142,8 @@ def test_mistyped_data_folder_is_named_and_not_created(
     words: tuple[str, ...], tmp_path: Path
 ) -> None:
     folder = tmp_path / "mistyped"
-    process = contextrender(*words, "--data", folder)
-    assert (process.returncode, process.stderr) == (
-        1,
-        f"contextrender: there is no store in {folder}.\n",
-    )
+    error = printed(*words, "--data", folder, status=1)
+    assert error == f"contextrender: there is no store in {folder}.\n"
     assert not folder.exists()
 
 
@@ -166,9 +152,9 @@ def test_store_that_is_no_regular_file_is_named(
     make: Callable[[Path], None], tmp_path: Path
 ) -> None:
     make(tmp_path / "store.db")
-    process = contextrender("user", "list", "--data", tmp_path)
+    error = printed("user", "list", "--data", tmp_path, status=1)
     sentence = f"{tmp_path / 'store.db'} is no regular file, so it cannot be the store."
-    assert (process.returncode, process.stderr) == (1, f"contextrender: {sentence}\n")
+    assert error == f"contextrender: {sentence}\n"
 
 
 def test_uninstall_lists_and_removes_files(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:

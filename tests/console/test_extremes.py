@@ -53,11 +53,6 @@ def extreme(service: Service) -> Iterator[str]:
     service("delete_session", session=EXTREME)
 
 
-def test_session_is_found_by_model(extreme: str, service: Service) -> None:
-    (session,) = service("list_sessions", query="RARE-model")["sessions"]
-    assert session["session"] == extreme and session["totals"]["models"] == ["rare-model-9"]
-
-
 @pytest.mark.parametrize("width", [1440, 1000])
 def test_long_tool_name_keeps_columns_visible(extreme: str, visit: Visit, width: int) -> None:
     page = visit(viewport={"width": width, "height": 900}).enter().page

@@ -8,9 +8,8 @@ from typing import Any
 import httpx
 import pytest
 from contextrender_bridge import ContextRender, load_credentials
-from contextrender_bridge.store import rows
-from contextrender_bridge.store.sqlite import SqliteStore
 
+from tests.api.graph import stored_rows
 from tests.proxy.agents import TASK, ChatAgent, MessagesAgent, finding
 from tests.proxy.conftest import Setup
 from tests.server.servers import Server, forked_server
@@ -88,11 +87,9 @@ def test_secret_reaches_model_and_never_the_store(
     agent.items[1] = {"role": "user", "content": f"{TASK} Log in with {KEY}."}
     assert KEY in str(agent.grown(8).run(1)[0])
     assert "[redacted:keys]" in str(setup.service.export_session(session))
-    store = SqliteStore(mounted[0].data / "store.db")
-    stored_rows = [rows.unpack(data) for (data,) in store.read("SELECT data FROM nodes")]
-    store.close()
-    assert [row for row in stored_rows if b"[redacted:keys]" in row]
-    assert not [row for row in stored_rows if KEY.encode() in row]
+    contents = stored_rows(mounted[0].data)
+    assert [row for row in contents if b"[redacted:keys]" in row]
+    assert not [row for row in contents if KEY.encode() in row]
 
 
 def test_fail_open_calls_are_counted_by_reason(setup: Setup) -> None:

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.server.limits.redaction import RULES, Redaction, read_rules
-from contextrender_bridge.store import rows
-from contextrender_bridge.store.sqlite import SqliteStore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.api.graph import stored_rows
 from tests.server.servers import Server, forked_server
 from tests.support.transcripts import assistant, result, step, user
 
@@ -60,12 +59,9 @@ def test_secret_is_marked_and_never_stored_or_logged(redacting: Server) -> None:
         assert "[redacted:keys]" in export_text and "[redacted:ticket]" in export_text
         assert KEY not in export_text and TICKET not in export_text
     assert KEY not in redacting.out + redacting.err
-    store = SqliteStore(redacting.data / "store.db")
-    stored_rows = [rows.unpack(data) for (data,) in store.read("SELECT data FROM nodes")]
-    stored_rows += [rows.unpack(data) for (data,) in store.read("SELECT data FROM edges") if data]
-    store.close()
-    assert any(b"[redacted:keys]" in row for row in stored_rows)
-    assert not [row for row in stored_rows if b"canary7731" in row or b"99120" in row]
+    contents = stored_rows(redacting.data)
+    assert any(b"[redacted:keys]" in row for row in contents)
+    assert not [row for row in contents if b"canary7731" in row or b"99120" in row]
 
 
 def test_no_reply_has_the_secret(redacting: Server) -> None:
@@ -183,17 +179,20 @@ def test_secrets_are_found_by_preceding_text(text: str, left: str | None) -> Non
     ],
 )
 def test_escaped_arguments_are_redacted(arguments: str) -> None:
-    call = {"id": "c", "function": {"name": "run", "arguments": arguments}}
     redaction = Redaction.of(["keys", "passwords"])
-    changed = redaction.redact({"messages": [{"role": "assistant", "tool_calls": [call]}]})
-    redacted = changed["messages"][0]["tool_calls"][0]["function"]["arguments"]
+    redacted = redacted_arguments(redaction, arguments)
     assert json.loads(redacted).keys() == json.loads(arguments).keys()
     redacted.encode()
     assert "[redacted:" in redacted and KEY not in redacted and "hunter22" not in redacted
     plain = json.dumps({"text": "f\u00fcr"})
-    call["function"] = {"name": "run", "arguments": plain}
-    unchanged = redaction.redact({"messages": [{"role": "assistant", "tool_calls": [call]}]})
-    assert unchanged["messages"][0]["tool_calls"][0]["function"]["arguments"] == plain
+    assert redacted_arguments(redaction, plain) == plain
+
+
+def redacted_arguments(redaction: Redaction, arguments: str) -> str:
+    """Return a call's arguments after redaction."""
+    call = {"id": "c", "function": {"name": "run", "arguments": arguments}}
+    changed = redaction.redact({"messages": [{"role": "assistant", "tool_calls": [call]}]})
+    return str(changed["messages"][0]["tool_calls"][0]["function"]["arguments"])
 
 
 WORD = string.ascii_letters + string.digits
@@ -276,21 +275,16 @@ def test_no_secret_is_in_the_database(tmp_path: Path) -> None:
             api("render", session=f"s{len(secrets)}", messages=case[1])
 
         record()
-    store = SqliteStore(tmp_path / "store.db")
-    stored_rows = [rows.unpack(data) for (data,) in store.read("SELECT data FROM nodes")]
-    stored_rows += [rows.unpack(data) for (data,) in store.read("SELECT data FROM edges") if data]
-    store.close()
-    stored_rows += [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
-    assert any(b"[redacted:" in data for data in stored_rows)
-    assert not [secret for secret in secrets for data in stored_rows if secret.encode() in data]
+    contents = stored_rows(tmp_path)
+    contents += [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert any(b"[redacted:" in data for data in contents)
+    assert not [secret for secret in secrets for data in contents if secret.encode() in data]
 
 
 def test_arguments_that_redaction_breaks_are_not_stored() -> None:
     """If a match spans two values and the rest is no JSON, only the mark is stored."""
     redaction = Redaction({"pair": r'"user": "\w+", "pin": "\d+'})
-    call = {"id": "c", "function": {"name": "run", "arguments": '{"user": "ann", "pin": "7731"}'}}
-    changed = redaction.redact({"messages": [{"role": "assistant", "tool_calls": [call]}]})
-    arguments = changed["messages"][0]["tool_calls"][0]["function"]["arguments"]
+    arguments = redacted_arguments(redaction, '{"user": "ann", "pin": "7731"}')
     assert json.loads(arguments) == {"redacted": "[redacted:pair]"}
 
 
@@ -310,10 +304,8 @@ def test_names_of_unknown_message_fields_are_redacted() -> None:
 
 def test_every_field_of_arguments_is_redacted() -> None:
     arguments = json.dumps({"id": KEY, "type": KEY, KEY: 1, f"{KEY}2": 2, "password": 77310042})
-    call = {"id": "c", "function": {"name": "run", "arguments": arguments}}
-    redaction = Redaction.of(["keys", "passwords"])
-    changed = redaction.redact({"messages": [{"role": "assistant", "tool_calls": [call]}]})
-    assert json.loads(changed["messages"][0]["tool_calls"][0]["function"]["arguments"]) == {
+    redacted = redacted_arguments(Redaction.of(["keys", "passwords"]), arguments)
+    assert json.loads(redacted) == {
         "id": "[redacted:keys]",
         "type": "[redacted:keys]",
         "[redacted:keys]": 1,
