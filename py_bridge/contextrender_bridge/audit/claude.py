@@ -10,7 +10,7 @@ again, beside the summary. Long because records of one answer are joined, and fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -98,7 +98,9 @@ class _Session:
             kind = record.get("type")
             if kind == "system":
                 if record.get("subtype") == "compact_boundary":
-                    self._end_run(set(_preserved(record)))
+                    metadata = mapping(record.get("compactMetadata"))
+                    preserved = mapping(metadata.get("preservedMessages")).get("uuids")
+                    self._end_run(set(map(str, items(preserved))))
             elif kind in ("user", "assistant"):
                 self._read_message(record, str(kind))
             elif kind == "attachment":
@@ -270,9 +272,3 @@ def _is_same_prompt(usage: Usage | None, other: Usage | None) -> bool:
     if not (usage and other and usage.prompt and other.prompt):
         return True
     return usage.prompt == other.prompt
-
-
-def _preserved(record: Json) -> Iterator[str]:
-    """Yield the uuids of the records that a compaction preserves."""
-    metadata = mapping(record.get("compactMetadata"))
-    yield from map(str, items(mapping(metadata.get("preservedMessages")).get("uuids")))

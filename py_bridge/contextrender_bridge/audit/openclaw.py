@@ -23,7 +23,10 @@ STORE = "openclaw-agent.sqlite"
 
 def read_openclaw(home: Path, audit_input: AuditInput) -> None:
     """Read every session of every agent in `home`, OpenClaw's own folder."""
-    for path in audit_input.files(home / "agents", is_session=_is_session):
+    # OpenClaw appends to `.jsonl` in the name of a session that was reset or deleted.
+    for path in audit_input.files(
+        home / "agents", is_session=lambda name: name == STORE or ".jsonl." in f"{name}."
+    ):
         if path.name == STORE:
             read_openclaw_store(path, audit_input)
         else:
@@ -35,14 +38,6 @@ def read_openclaw_store(path: Path, audit_input: AuditInput) -> None:
     audit_input.counts["files"] += 1
     for session, rows in groupby(audit_input.rows(path, EVENTS), key=lambda row: row[0]):
         read_events(str(session), SOURCE, _events(rows, audit_input), audit_input)
-
-
-def _is_session(name: str) -> bool:
-    """Return whether a file with this name is a store or a session.
-
-    OpenClaw appends to `.jsonl` in the name of a session that was reset or deleted.
-    """
-    return name == STORE or name.endswith(".jsonl") or ".jsonl." in name
 
 
 def _events(rows: Iterable[sqlite3.Row], audit_input: AuditInput) -> Iterator[Json]:

@@ -73,11 +73,6 @@ class Prompts:
             cached += unit.tokens
         return units, Usage.of_prompt(sum(unit.tokens for unit in units), cached)
 
-    def first_units(self, units: Sequence[Unit], max_tokens: int) -> list[Unit]:
-        """Return the first units that fit into `max_tokens`."""
-        sums = accumulate(unit.tokens for unit in units)
-        return [unit for unit, tokens in zip(units, sums, strict=True) if tokens <= max_tokens]
-
     def with_tools(self, units: Sequence[Unit]) -> Sequence[Unit]:
         """Return the units that a provider receives: the tools' schemas, then the prompt."""
         return [*self._tools, *units]

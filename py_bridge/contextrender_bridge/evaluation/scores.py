@@ -5,6 +5,7 @@ Long because it has the scores of a call, a case and a run, and the functions th
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import accumulate
 from typing import Any, Final
 
 from contextrender_bridge.base.model_table import window_of
@@ -309,7 +310,9 @@ def score_of(run: Run, cases: list[CaseScore], prompts: Prompts) -> RunScore:
         full_calls.append(tokens)
 
         if window:  # bill only the units that still fit into it
-            new_units = prompts.first_units(new_units, window - previous_tokens)
+            ends = accumulate(unit.tokens for unit in new_units)
+            pairs = zip(new_units, ends, strict=True)
+            new_units = [unit for unit, end in pairs if previous_tokens + end <= window]
         billed_units += new_units
         biller.add(billed_units, run.time(position))
         previous_tokens, previous_position = tokens, position

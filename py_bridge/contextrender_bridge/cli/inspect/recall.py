@@ -43,7 +43,8 @@ def run(args: argparse.Namespace) -> int:
         return print_json(view)
     for result in view["results"]:
         print(_head(result))
-        print(_printable_text(result))
+        text = plain_text(result["message"].get("content"))
+        print("".join(char if char.isprintable() or char in "\n\t" else "·" for char in text))
     return 0
 
 
@@ -53,9 +54,3 @@ def _head(result: Json) -> str:
     newer_result = result["superseded_by"]
     note = "" if newer_result is None else f", superseded by #{newer_result}"
     return f"#{result['position']} {call} ({result['tokens']} tokens{note})"
-
-
-def _printable_text(result: Json) -> str:
-    """Return the complete text of a result, with `·` in place of control characters."""
-    text = plain_text(result["message"].get("content"))
-    return "".join(char if char.isprintable() or char in "\n\t" else "·" for char in text)

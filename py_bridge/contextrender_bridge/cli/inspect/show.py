@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from bisect import bisect_right
-from collections.abc import Iterator
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
@@ -125,7 +123,7 @@ def draw(view: Json, session: str, totals: Json) -> RenderableType:
     `timeline`.
     """
     name_width, turn_columns = _column_widths(view["results"]["tools"])
-    turns = view["turns"][-turn_columns:]
+    turns = [_with_sets(turn) for turn in view["turns"][-turn_columns:]]
     # A call without an answer is not a turn yet, and the totals do not count it.
     head = Text.assemble(
         agent_text(session, "bold"),
@@ -181,16 +179,18 @@ def _listed_results(results: Json, turns: list[Json]) -> tuple[list[int], int]:
         return list(results_of_turns), 0
     relevant: set[int] = set()
     for turn in turns:
-        for first, length in (*_ranges(turn["complete"]), *_ranges(turn["substitutes"])):
-            relevant.update(range(first, first + length))
-        relevant.update(turn["uses"], turn["misses"])
+        relevant.update(turn["complete"], turn["substitutes"], turn["uses"], turn["misses"])
     listed_results = sorted(relevant.intersection(results_of_turns))
     return listed_results, len(results_of_turns) - len(listed_results)
 
 
-def _ranges(flat_ranges: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first number and the length of each range: for [3, 2, 9, 1], (3, 2) and (9, 1)."""
-    return zip(flat_ranges[::2], flat_ranges[1::2], strict=True)
+def _with_sets(turn: Json) -> Json:
+    """Return a turn with sets of results instead of ranges: {3, 4, 9} instead of [3, 2, 9, 1]."""
+    sets = {}
+    for name in ("complete", "substitutes"):
+        ranges = zip(turn[name][::2], turn[name][1::2], strict=True)
+        sets[name] = {first + at for first, length in ranges for at in range(length)}
+    return turn | sets
 
 
 def _line(results: Json, turns: list[Json], number: int, name_width: int) -> Text:
@@ -218,8 +218,7 @@ def _mark(turn: Json, number: int) -> str:
 
     A use has priority, because the timeline is to show which results were needed.
     """
-    is_complete = _is_in_ranges(turn["complete"], number)
-    is_excerpt = _is_in_ranges(turn["substitutes"], number)
+    is_complete, is_excerpt = number in turn["complete"], number in turn["substitutes"]
     if number in turn["misses"]:
         return MARK_MISSED
     if number in turn["uses"]:
@@ -228,10 +227,3 @@ def _mark(turn: Json, number: int) -> str:
     if is_excerpt:
         return MARK_EXCERPT
     return MARK_COMPLETE if is_complete else MARK_OMITTED
-
-
-def _is_in_ranges(flat_ranges: list[int], number: int) -> bool:
-    """Return whether a number is in one of the ranges. [3, 2, 9, 1] has the numbers 3, 4 and 9."""
-    # Only the last range that begins at or before the number can contain it.
-    index = bisect_right(flat_ranges[::2], number) - 1
-    return index >= 0 and number < flat_ranges[2 * index] + flat_ranges[2 * index + 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from contextrender_bridge.base.errors import CommandError
@@ -106,7 +106,11 @@ class Claude(Agent):
         """
         managed = read_json(self._managed)
         environment = {"env": dict(request.environment)}
-        layers = [managed, own_settings, *_settings_files(request), environment]
+        # The project's and the user's settings files, highest priority first.
+        home = Path(request.get("CLAUDE_CONFIG_DIR") or request.home / ".claude").expanduser()
+        project = request.cwd / ".claude"
+        files = (project / "settings.local.json", project / "settings.json", home / "settings.json")
+        layers = [managed, own_settings, *map(read_json, files), environment]
         _refuse_signing_provider(layers)
         if _variable([managed], URL_VARIABLE):
             raise CommandError(
@@ -153,14 +157,6 @@ def _settings_option(request: RunRequest) -> Json:
     if not path.is_file():
         raise CommandError(f"there is no settings file {path}.")
     return read_json(path)
-
-
-def _settings_files(request: RunRequest) -> Iterator[Json]:
-    """Yield the contents of the project's and the user's settings files, highest priority first."""
-    home = Path(request.get("CLAUDE_CONFIG_DIR") or request.home / ".claude").expanduser()
-    yield read_json(request.cwd / ".claude" / "settings.local.json")
-    yield read_json(request.cwd / ".claude" / "settings.json")
-    yield read_json(home / "settings.json")
 
 
 def _variable(layers: Sequence[Json], name: str) -> str:
