@@ -41,10 +41,11 @@ def test_use_of_omitted_value_is_a_miss() -> None:
     assert (turn, miss.result, miss.values, miss.repeated) == (10, 0, ("ORD_77412",), False)
     past = past_of([*ORDER, REFUND])
     (step,) = past.replays.up_to([SettingsByTurn(TIGHT)], past.turns, FOREVER)[0][-1:]
-    (reason,) = past.misses_at(step, SettingsByTurn(TIGHT))
-    assert reason.missing_result == miss
-    assert reason.display == "omitted" and reason.remaining_tokens is not None
-    assert reason.cost > reason.remaining_tokens
+    (explained,) = past.misses_at(step, SettingsByTurn(TIGHT))
+    assert explained.missing_result == miss
+    decision = explained.decision
+    assert decision.display == "omitted" and decision.remaining_tokens is not None
+    assert explained.cost > decision.remaining_tokens
 
 
 def test_value_cut_from_a_call_is_not_visible() -> None:

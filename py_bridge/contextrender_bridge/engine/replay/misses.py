@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import Final
 
 from contextrender_bridge.engine.call.explain import ResultDecision, ResultDecisions
 from contextrender_bridge.engine.call.missing_results import MissingResult, missing_results
@@ -17,28 +17,12 @@ OTHERWISE_TODAY: Final = "so it was when the call was made; today it would be sh
 class Miss:
     """A missing result, and why it was not complete in the prompt.
 
-    `cost` is the number of tokens that the complete result and its call would have taken. The other
-    fields are from the `ResultDecision` on the result.
+    `cost` is the number of tokens that the complete result and its call would have taken.
     """
 
     missing_result: MissingResult
-    display: str
+    decision: ResultDecision
     cost: int
-    reason: str
-    remaining_tokens: int | None
-    selected_count: int | None
-
-    @classmethod
-    def of(cls, missing_result: MissingResult, decision: ResultDecision, cost: int) -> Self:
-        """Return the miss of a result, with the reason in the decision on the result."""
-        return cls(
-            missing_result,
-            display=decision.display,
-            cost=cost,
-            reason=decision.reason,
-            remaining_tokens=decision.remaining_tokens,
-            selected_count=decision.selected_count,
-        )
 
 
 def missing_in(
@@ -73,5 +57,5 @@ def misses_of(rendered: RenderedCall, missing_results: Sequence[MissingResult]) 
         if decision.display == "complete":
             decision = replace(decision, display="omitted", reason=OTHERWISE_TODAY)
         cost = int(rendered.view.costs[missing_result.result])
-        misses.append(Miss.of(missing_result, decision, cost))
+        misses.append(Miss(missing_result, decision, cost))
     return tuple(misses)

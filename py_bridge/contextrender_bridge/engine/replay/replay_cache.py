@@ -106,7 +106,7 @@ class CachedReplay(BranchReplay):
             number = missing_result.result
             decision = recorded_decision(histories[number], call.turn, record.remaining_tokens)
             cost = results.tokens[number] + results.call_tokens[number]
-            misses.append(Miss.of(missing_result, decision, cost))
+            misses.append(Miss(missing_result, decision, cost))
         return tuple(misses)
 
     @property
