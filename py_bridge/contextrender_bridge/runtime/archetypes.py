@@ -69,32 +69,29 @@ def edge_name(kind: type) -> bytes:
     return ".".join(name_of(kind)).encode()
 
 
-def encode(anchors: Iterable[Any]) -> list[bytes]:
-    """Return the uncompressed row of each node.
+def encode(anchors: Iterable[Any]) -> list[bytes | None]:
+    """Return the uncompressed row of each node and edge.
 
-    A row has the node's fields. If other users have access rights to the node, it also has these
-    rights, as metadata.
+    A row has the fields. If other users have access rights to a node, its row also has these
+    rights, as metadata. An edge without fields and metadata has no row, so return None for it.
     """
-    fields_and_metadata = []
+    contents = []
     for anchor in anchors:
-        access = anchor.access
-        metadata: dict[str, Any] = {}
-        everybody_has_access = access.all.value >= 0
-        if everybody_has_access or access.roots.anchors:
-            granted = {str(root): level.value for root, level in access.roots.anchors.items()}
-            metadata["access"] = {"all": access.all.value, "roots": granted}
-        fields_and_metadata.append((_plain_fields(anchor.archetype), metadata))
-    return rows.encode_all(fields_and_metadata)
+        content = _plain_fields(anchor.archetype), _metadata(anchor)
+        contents.append(content if isinstance(anchor, NodeAnchor) or any(content) else None)
+    return rows.encode_all(contents)
 
 
-def encode_edges(anchors: Iterable[Any]) -> list[bytes | None]:
-    """Return the uncompressed row of each edge, or None for an edge without fields and metadata."""
-    pairs: list[tuple[dict[str, Any], dict[str, Any]]] = []  # fields, metadata
-    for edge in anchors:
-        metadata = {"undirected": True} if edge.is_undirected else {}
-        pairs.append((_plain_fields(edge.archetype), metadata))
-    encoded_rows = iter(rows.encode_all([pair for pair in pairs if any(pair)]))
-    return [next(encoded_rows) if any(pair) else None for pair in pairs]
+def _metadata(anchor: Any) -> dict[str, Any]:
+    """Return the values to store with a node's or edge's fields that are no fields."""
+    if isinstance(anchor, EdgeAnchor):
+        return {"undirected": True} if anchor.is_undirected else {}
+    access = anchor.access
+    everybody_has_access = access.all.value >= 0
+    if not everybody_has_access and not access.roots.anchors:
+        return {}
+    granted = {str(root): level.value for root, level in access.roots.anchors.items()}
+    return {"access": {"all": access.all.value, "roots": granted}}
 
 
 def _plain_fields(archetype: object) -> dict[str, Any]:
@@ -127,7 +124,7 @@ def nodes_from(
         archetype.__jac__ = anchor
         # The row of an older version lacks newer fields, which get their defaults in the node.
         # Return a row with these defaults; otherwise the node would count as changed.
-        nodes.append((anchor, row if is_complete else encode([anchor])[0]))
+        nodes.append((anchor, row if is_complete else encode([anchor])[0] or b""))
     return nodes
 
 
@@ -157,7 +154,7 @@ def edges_from(edge_rows: Mapping[UUID, EdgeToLoad]) -> list[tuple[Any, bytes | 
             archetype, _ = build(kind, {})
             metadata = {}
             anchor.archetype = archetype
-            row = encode_edges([anchor])[0] or b""
+            row = encode([anchor])[0] or b""
         vars(anchor).update(_state(id, owner, archetype, metadata))
         anchor.is_undirected = bool(metadata.get("undirected"))
         archetype.__jac__ = anchor
@@ -351,8 +348,7 @@ class PendingChanges:
         # Add new and changed nodes and edges to the batch.
         nodes = [anchor for anchor in persistent if isinstance(anchor, NodeAnchor)]
         edges = [anchor for anchor in persistent if isinstance(anchor, EdgeAnchor)]
-        self._collect_nodes(batch, nodes, committed)
-        self._collect_edges(batch, edges, committed)
+        self._collect_changed([*filter(self._may_be_written, nodes), *edges], batch, committed)
         deletes_read_rows = self.deleted_nodes or self.deleted_edges
         deletes_unread_rows = self.nodes_to_disconnect or self.unread_nodes_to_delete
         has_changes = committed.nodes or committed.edges
@@ -396,33 +392,46 @@ class PendingChanges:
             batch.increment_revisions.append((self._owner, id, node.rev))
             committed.nodes[id] = StoredNode(node.rev + 1, node.row)
 
-    def _collect_nodes(
-        self, batch: WriteBatch, anchors: Iterable[Any], committed: CommittedRows
+    def _collect_changed(
+        self, anchors: Sequence[Any], batch: WriteBatch, committed: CommittedRows
     ) -> None:
-        """Add the rows of new and changed nodes to the batch.
+        """Add the rows of new and changed nodes and edges to the batch.
 
-        Also add them to `committed`, with the revisions that they have after the write.
+        Also add them to `committed`, with the revisions that the nodes have after the write.
         """
-        # Compare the nodes' rows with the rows that were read.
-        nodes = [anchor for anchor in anchors if self._may_be_written(anchor)]
-        changed: list[tuple[Any, bytes]] = []
-        for anchor, row in zip(nodes, encode(nodes), strict=True):
-            if anchor.id not in self.nodes or self.nodes[anchor.id].row != row:
-                changed.append((anchor, row))
-        # Insert the new nodes, and update the stored ones.
+        # Compare the rows with the rows that were read.
+        changed = [
+            (anchor, row)
+            for anchor, row in zip(anchors, encode(anchors), strict=True)
+            if self._is_changed(anchor.id, row)
+        ]
         packed = rows.pack_all([row for _, row in changed])
         for (anchor, row), data in zip(changed, packed, strict=True):
-            id, archetype = anchor.id, anchor.archetype
-            owner = id if isinstance(archetype, Root) else anchor.root
-            self._check_owner(owner)
+            owner = anchor.id if isinstance(anchor.archetype, Root) else anchor.root
+            if self._owner is not None and owner != self._owner:
+                raise Forbidden("This would change data of another user.")
+            cls: type = type(anchor.archetype)
+            kind = number_of(self._kinds, cls)
+            if isinstance(anchor, EdgeAnchor):
+                key = (owner, anchor.source.id, kind, anchor.target.id)
+                batch.upsert_edges.append((*key, data))
+                committed.edges[anchor.id] = (key, row)
+                continue
+            # Insert a new node, and update a stored one.
+            assert row is not None and data is not None
+            id = anchor.id
             if (stored_node := self.nodes.get(id)) is None:
-                cls: type = type(archetype)
-                kind = number_of(self._kinds, cls)
-                list_order = vars(archetype).get(LIST_ORDER_FIELD)  # None if it is in no list
+                list_order = vars(anchor.archetype).get(LIST_ORDER_FIELD)  # None if in no list
                 batch.insert_nodes.append((owner, id, kind, list_order, data))
             else:
                 batch.update_nodes.append((data, owner, id, stored_node.rev))
             committed.nodes[id] = StoredNode(1 if stored_node is None else stored_node.rev + 1, row)
+
+    def _is_changed(self, id: UUID, row: bytes | None) -> bool:
+        """Return whether a node or edge is new, or its row differs from the row that was read."""
+        if id in self.edges:
+            return self.edges[id][1] != row
+        return id not in self.nodes or self.nodes[id].row != row
 
     def _may_be_written(self, anchor: Any) -> bool:
         """Return whether a node is written if it is new or changed.
@@ -440,26 +449,3 @@ class PendingChanges:
                 "`contextrender check --repair`, which moves it to quarantine"
             )
         return True
-
-    def _collect_edges(
-        self, batch: WriteBatch, anchors: Sequence[Any], committed: CommittedRows
-    ) -> None:
-        """Add the rows of new and changed edges to the batch and to `committed`."""
-        changed: list[tuple[Any, bytes | None]] = []
-        for anchor, row in zip(anchors, encode_edges(anchors), strict=True):
-            if anchor.id not in self.edges or self.edges[anchor.id][1] != row:
-                changed.append((anchor, row))
-        # The row of an edge without fields is None, and is written as NULL.
-        packed = iter(rows.pack_all([row for _, row in changed if row is not None]))
-        for anchor, row in changed:
-            self._check_owner(anchor.root)
-            cls: type = type(anchor.archetype)
-            kind = number_of(self._kinds, cls)
-            key = (anchor.root, anchor.source.id, kind, anchor.target.id)
-            batch.upsert_edges.append((*key, None if row is None else next(packed)))
-            committed.edges[anchor.id] = (key, row)
-
-    def _check_owner(self, owner: UUID) -> None:
-        """Raise Forbidden if a row belongs to another user."""
-        if self._owner is not None and owner != self._owner:
-            raise Forbidden("This would change data of another user.")

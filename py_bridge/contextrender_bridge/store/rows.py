@@ -122,14 +122,19 @@ def encode(fields: Mapping[str, Any], metadata: Mapping[str, Any] | None = None)
     return _with_header(_IS_UNCOMPRESSED, json_bytes, *byte_fields.values())
 
 
-def encode_all(contents: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[bytes]:
-    """Return the uncompressed rows of nodes or edges, given as pairs of fields and metadata."""
-    return [encode(fields, metadata) for fields, metadata in contents]
+def encode_all(
+    contents: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]] | None],
+) -> list[bytes | None]:
+    """Return the uncompressed rows of nodes or edges, given as pairs of fields and metadata.
+
+    Return None in place of None.
+    """
+    return [None if content is None else encode(*content) for content in contents]
 
 
-def pack_all(rows: Iterable[bytes]) -> list[bytes]:
-    """Return the stored rows of these uncompressed rows."""
-    return [pack(row) for row in rows]
+def pack_all(rows: Iterable[bytes | None]) -> list[bytes | None]:
+    """Return the stored rows of these uncompressed rows, and None in place of None."""
+    return [None if row is None else pack(row) for row in rows]
 
 
 def pack(row: bytes) -> bytes:
