@@ -9,15 +9,7 @@ from contextrender_bridge.runtime.session_lease import WORKING_SET
 from tests.api.conftest import User
 from tests.api.graph import reading
 from tests.support.plain_graph import check_graph
-from tests.support.transcripts import (
-    agent_run,
-    assistant,
-    call,
-    render_calls,
-    result,
-    step,
-    user,
-)
+from tests.support.transcripts import agent_run, assistant, call, render_calls, result, step, user
 
 CANARY = "CANARY_5512"
 FLOW = [

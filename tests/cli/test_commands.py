@@ -30,8 +30,7 @@ def test_mistyped_command_gets_suggestion(word: str, meant: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "meant"),
-    [(("--verison",), "--version"), (("sessions", "--limt", "3"), "--limit")],
+    ("words", "meant"), [(("--verison",), "--version"), (("sessions", "--limt", "3"), "--limit")]
 )
 def test_mistyped_option_gets_suggestion(words: tuple[str, ...], meant: str) -> None:
     assert printed(*words, status=2).endswith(f"; did you mean {meant}?\n")

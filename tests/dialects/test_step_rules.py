@@ -47,10 +47,7 @@ def use(name: str) -> Json:
 
 def blocks_step(calls: list[Json], *said: Json) -> list[Json]:
     answers = [{"type": "tool_result", "tool_use_id": c["id"], "content": "x"} for c in calls]
-    return [
-        {"role": "assistant", "content": [*said, *calls]},
-        {"role": "user", "content": answers},
-    ]
+    return [{"role": "assistant", "content": [*said, *calls]}, {"role": "user", "content": answers}]
 
 
 def item_call(name: str) -> Json:
@@ -244,32 +241,6 @@ def no_ids(item: Json) -> Json:
     return {**item, "content": "", "tool_calls": calls}
 
 
-def empty_ids(item: Json) -> Json:
-    if item["role"] == "tool":
-        return {**item, "tool_call_id": ""}
-    return {**item, "tool_calls": [{**call, "id": ""} for call in item["tool_calls"]]}
-
-
-def null_ids(item: Json) -> Json:
-    if item["role"] == "tool":
-        return {**item, "tool_call_id": None}
-    return {**item, "tool_calls": [{**call, "id": None} for call in item["tool_calls"]]}
-
-
-def numbers(item: Json) -> Json:
-    """Number the calls, as some gateways do; 0 is an id, too."""
-    if item["role"] == "tool":
-        return {**item, "tool_call_id": ord(item["tool_call_id"][0]) - ord("a")}
-    return {**item, "tool_calls": [{**c, "id": n} for n, c in enumerate(item["tool_calls"])]}
-
-
-def own_ids(item: Json) -> Json:
-    """Leave calls without ids; results have ids made by the agent."""
-    if item["role"] == "tool":
-        return {**item, "tool_call_id": "tool-" + item["tool_call_id"]}
-    return {**item, "tool_calls": [{**call, "id": ""} for call in item["tool_calls"]]}
-
-
 def named_results(item: Json) -> Json:
     """Keep the ids of calls; results have only the name of their tool."""
     if item["role"] == "tool":
@@ -277,24 +248,38 @@ def named_results(item: Json) -> Json:
     return item
 
 
-def same_ids(item: Json) -> Json:
-    """Use the same ids in every step."""
-    if item["role"] == "tool":
-        return {**item, "tool_call_id": item["tool_call_id"][0]}
-    return {**item, "tool_calls": [{**call, "id": call["id"][0]} for call in item["tool_calls"]]}
+def with_ids(of_result: Callable[[str], Any], of_call: Callable[[str, int], Any]) -> Any:
+    """Return what changes the ids of a step's items; a call also has a number."""
+
+    def change(item: Json) -> Json:
+        if item["role"] == "tool":
+            return {**item, "tool_call_id": of_result(item["tool_call_id"])}
+        calls = enumerate(item["tool_calls"])
+        return {**item, "tool_calls": [{**c, "id": of_call(c["id"], n)} for n, c in calls]}
+
+    return change
 
 
-CHANGES = [no_ids, empty_ids, null_ids, own_ids, named_results, same_ids, numbers]
+CHANGES: dict[str, Callable[[Json], Json]] = {
+    "no ids": no_ids,
+    "empty ids": with_ids(lambda _: "", lambda *_: ""),
+    "null ids": with_ids(lambda _: None, lambda *_: None),
+    "ids of results, made by the agent": with_ids(lambda id: f"tool-{id}", lambda *_: ""),
+    "named results": named_results,
+    "the same ids in every step": with_ids(lambda id: id[0], lambda id, _: id[0]),
+    # Some gateways number the calls; 0 is an id, too.
+    "numbers": with_ids(lambda id: ord(id[0]) - ord("a"), lambda _, n: n),
+}
 
 
 @pytest.mark.parametrize("width", [1, 3])
 @pytest.mark.parametrize("change", CHANGES)
-def test_calls_are_paired_by_order(change: Callable[[Json], Json], width: int) -> None:
+def test_calls_are_paired_by_order(change: str, width: int) -> None:
     steps = [chat_step([chat_call(f"{c}{n}") for c in "abc"[:width]]) for n in range(4)]
     for n, step in enumerate(steps):
         for at, item in enumerate(step[1:]):
             item["content"] = f"result {n} {at}"
-    body = {"messages": [ASK, *(change(item) for step in steps for item in step)]}
+    body = {"messages": [ASK, *(CHANGES[change](item) for step in steps for item in step)]}
     transcript = read("chat", body)
     assert len(transcript.call_pairs.call_of_result) == 4 * width
     assert not transcript.call_pairs.unpaired_results

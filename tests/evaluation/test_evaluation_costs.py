@@ -135,9 +135,7 @@ def test_full_policy_costs_as_much_as_full_history() -> None:
     assert value("cost_relative", sums) == value("openai_prompts", sums) == 1
 
 
-def test_policy_model_usage_and_failures_are_counted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_policy_model_usage_and_failures_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONTEXTRENDER_MODEL", "scripted")
     write = ("OWNER_A.", Usage.of_prompt(50, 0, 7))
     monkeypatch.setattr(baselines, "write_summary", lambda *_: write)

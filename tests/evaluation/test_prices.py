@@ -57,9 +57,7 @@ def test_model_price_equals_litellms(model: str) -> None:
     assert price.cache_write == write_price
 
 
-def test_run_uses_price_of_its_model_under_its_provider(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_run_uses_price_of_its_model_under_its_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     assert price_under("openai", "gpt-4o") == price_of("gpt-4o")
     assert price_under("anthropic", "gpt-4o") == price_of(DEFAULT_MODELS["anthropic"])
     assert price_under("anthropic_end", "claude-opus-4-6") == price_of("claude-opus-4-6")

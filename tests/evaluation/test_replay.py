@@ -233,9 +233,7 @@ def test_prompt_is_rebuilt_after_long_pause() -> None:
 
 
 @pytest.mark.slow
-def test_demo_replays_its_run_and_explains_a_call(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_demo_replays_its_run_and_explains_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CTXGRAPH_MODEL", "must-not/be-called")
     monkeypatch.setenv("CONTEXTRENDER_URL", "http://127.0.0.1:9")
     process = contextrender("demo")

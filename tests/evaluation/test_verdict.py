@@ -129,9 +129,7 @@ def test_length_that_pays_ignores_single_short_runs() -> None:
     assert verdict_on([(case, figures(0.5, 1.0))], "openai", 3, runs).pays_from == 9_000
 
 
-def test_length_that_pays_without_cache_is_the_budget(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_length_that_pays_without_cache_is_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONTEXTRENDER_PRICES", "own:input=2,cached=2,output=8")
     assert pays_from("openai", "own") == 24_000
 

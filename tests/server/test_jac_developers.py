@@ -153,8 +153,7 @@ BROKEN = {
 @pytest.mark.parametrize("source", BROKEN)
 def test_error_in_walker_has_line_and_reason(source: str, service: Server, tmp_path: Path) -> None:
     (tmp_path / "mine.jac").write_text(source)
-    command = ["jac", "run", "--data", str(service.data), str(tmp_path / "mine.jac")]
-    process = subprocess.run([BIN / "contextrender", *command], capture_output=True, text=True)
+    process = contextrender(service, tmp_path, "run", str(tmp_path / "mine.jac"))
     assert process.returncode == 1
     assert process.stderr.startswith(f"contextrender: {tmp_path / 'mine.jac'}")
     assert BROKEN[source] in process.stderr and process.stderr.count("\n") == 1

@@ -11,7 +11,7 @@ from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.settings import forget_settings
 from contextrender_bridge.wrap import command
 
-from tests.support.command import contextrender
+from tests.support.command import contextrender, printed
 
 
 @pytest.fixture
@@ -52,9 +52,7 @@ def test_invalid_option_raises_command_error(settings: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("words", [[], ["--base-url-env", "OPENAI_BASE_URL", "--"]])
 def test_missing_agent_name_is_explained(words: list[str]) -> None:
-    process = contextrender("wrap", *words)
-    assert process.returncode == 2
-    assert process.stderr == (
+    assert printed("wrap", *words, status=2) == (
         "contextrender: name the agent or the command to run, as in `contextrender wrap claude`.\n"
     )
 

@@ -25,7 +25,7 @@ from contextrender_bridge.leases import any_alive, hold_lease, started_at
 from contextrender_bridge.wrap.session import check_access
 
 from tests.server.servers import BIN, forked_server, running_server, serve_command
-from tests.support.command import contextrender
+from tests.support.command import contextrender, printed
 from tests.support.programs import answers
 from tests.support.provider_double import chat_reply
 from tests.support.scripted_model import Model, ModelRequest, Reply, json_reply, serving
@@ -166,9 +166,7 @@ except urllib.error.HTTPError as error:
 
 
 @pytest.mark.slow
-def test_unreachable_provider_is_named_at_start_and_end(
-    environment: dict[str, str],
-) -> None:
+def test_unreachable_provider_is_named_at_start_and_end(environment: dict[str, str]) -> None:
     command = [*WRAP, sys.executable, "-c", CALL]
     process = subprocess.run(command, env=environment, capture_output=True, text=True)
     first, *_, last = [line for line in process.stderr.splitlines() if "service" not in line]
@@ -215,9 +213,8 @@ def test_refused_token_is_named_before_agent_runs(
         "`contextrender user token NAME`, at the server, makes another.\n",
     )
     assert not (tmp_path / "agent-ran").exists()
-    doctor = [str(BIN / "contextrender"), "doctor"]
-    process = subprocess.run(doctor, env=environment, capture_output=True, text=True)
-    assert "The token in CONTEXTRENDER_TOKEN is not valid" in " ".join(process.stdout.split())
+    output = contextrender("doctor", environment=environment).stdout
+    assert "The token in CONTEXTRENDER_TOKEN is not valid" in " ".join(output.split())
 
 
 @pytest.mark.parametrize(
@@ -295,9 +292,8 @@ def test_invalid_data_folder_is_one_sentence(tmp_path: Path, kind: str) -> None:
     data = place if kind == "file" else place / "data"
     if kind == "not ours":
         data = Path("/proc/nothing")
-    process = contextrender("serve", "--port", "0", "--data", data)
-    assert process.returncode == 1
-    assert process.stderr.count("\n") == 1 and str(data) in process.stderr
+    error = printed("serve", "--port", "0", "--data", data, status=1)
+    assert error.count("\n") == 1 and str(data) in error
 
 
 CALLING = """

@@ -98,9 +98,7 @@ with embedded(Path(sys.argv[1])) as service:
 """
 
 
-def test_embedded_server_ends_with_program_and_hides_token(
-    tmp_path: Path,
-) -> None:
+def test_embedded_server_ends_with_program_and_hides_token(tmp_path: Path) -> None:
     command = [sys.executable, "-c", DYING, str(tmp_path / "data")]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as host:
