@@ -11,7 +11,6 @@ from contextrender_bridge.client import history_cache
 from contextrender_bridge.client.history_cache import (
     HistoryCache,
     Key,
-    RecordedPrefix,
     UnchangedItems,
     container_blocks,
 )
@@ -120,10 +119,9 @@ def test_large_history_is_forgotten_but_stays_recorded(monkeypatch: pytest.Monke
     for session, characters in histories.items():
         messages = [{"role": "user", "content": "x" * characters}]
         key = Key(None, session, "")
-        snapshot = cache.snapshot(key, messages, messages, None)
-        cache.remember(key, snapshot, RecordedPrefix(1, snapshot.fingerprint, "d"))
+        cache.remember(key, cache.snapshot(key, messages, None, None), "d")
     cache.drop_large()
     for session, characters in histories.items():
         key, messages = Key(None, session, ""), [{"role": "user", "content": "x" * characters}]
         assert (cache.find(key, messages) is None) == (session == "large")
-        assert cache.snapshot(key, messages, messages, None).prefix.messages == 1
+        assert cache.snapshot(key, messages, None, None).prefix.messages == 1

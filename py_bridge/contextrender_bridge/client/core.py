@@ -226,9 +226,7 @@ class Core(Connection):
         if not transcript.messages:
             return None, key, transcript
         fields = {**fields, "session": key.session}
-        reply = yield from self._send(
-            "render", key, snapshot, transcript.messages, fields, stop_at, transcript
-        )
+        reply = yield from self._send("render", key, snapshot, fields, stop_at)
         return cast(RenderView, reply), key, transcript
 
     def _read_history(
@@ -254,9 +252,7 @@ class Core(Connection):
         cached = self._histories.find(key, items)
         transcript = reader.read(body, cached.transcript if cached else None)
         if transcript.messages and not is_named and cached is None:
-            name = yield from self._find_session(
-                key, transcript.messages, model, items, transcript, stop_at
-            )
+            name = yield from self._find_session(key, items, transcript, model, stop_at)
             key = key._replace(session=name)
             # The search may have recorded and cached the history.
             cached = self._histories.find(key, items)
@@ -265,10 +261,7 @@ class Core(Connection):
         # If no message was reused, the whole history was read again and may differ from the cached
         # one. Then the snapshot must not rely on the cache.
         continued = cached if transcript.reused_count else None
-        # Only these items are certain to be read alike when the next request adds items.
-        stable_items = items[: transcript.stable_count]
-        snapshot = self._histories.snapshot(key, transcript.messages, stable_items, continued)
-        return key, transcript, snapshot
+        return key, transcript, self._histories.snapshot(key, items, transcript, continued)
 
     def _warn_once(self, key: Key, failure: str) -> None:
         """Count and log `failure` once for each history. Do nothing if it is empty."""
@@ -322,14 +315,7 @@ class Core(Connection):
         search may record the history's messages in the session that it returns.
         """
         # The items are the messages themselves, and there is no deadline.
-        return self._find_session(
-            Key(token, name, history_key),
-            messages,
-            model,
-            items=messages,
-            transcript=None,
-            stop_at=inf,
-        )
+        return self._find_session(Key(token, name, history_key), messages, None, model, inf)
 
     def explain(
         self,
@@ -431,10 +417,9 @@ class Core(Connection):
     def _find_session(
         self,
         key: Key,
-        messages: Sequence[Message],
-        model: str | None,
         items: Sequence[Any],
         transcript: Transcript | None,
+        model: str | None,
         stop_at: float,
     ) -> Flow[str]:
         """Return the name of the session that a history continues, or a new name.
@@ -446,17 +431,17 @@ class Core(Connection):
 
         `transcript` is what a dialect read from `items`; None if the items are the messages.
         """
-        stable_items = items[: transcript.stable_count] if transcript else items
+        messages = transcript.messages if transcript else items
         # Each next name is made from more messages than the one before, so the loop ends.
         for _ in range(len(messages) + 1):
             name = self._names.find(key.token, key.session, messages)
             key = key._replace(session=name)
             if self._histories.find(key, items):
                 break  # An earlier call has recorded this history under the name.
-            snapshot = self._histories.snapshot(key, messages, stable_items, None)
+            snapshot = self._histories.snapshot(key, items, transcript, None)
             fields = {"session": name, "model": model, "one_conversation": True}
             try:
-                yield from self._send("sync", key, snapshot, messages, fields, stop_at, transcript)
+                yield from self._send("sync", key, snapshot, fields, stop_at)
                 break
             except OtherConversation as error:
                 fork = int(str(error.details.get("fork") or 0))
@@ -482,18 +467,16 @@ class Core(Connection):
         if cached and cached.transcript is not None:
             # `fit` cached other messages: those that a dialect had read from these items.
             cached = None
-        snapshot = self._histories.snapshot(key, messages, items=messages, cached=cached)
-        return (yield from self._send(walker, key, snapshot, messages, fields, stop_at=inf))
+        snapshot = self._histories.snapshot(key, messages, None, cached)
+        return (yield from self._send(walker, key, snapshot, fields, stop_at=inf))
 
     def _send(
         self,
         walker: str,
         key: Key,
         snapshot: HistorySnapshot,
-        messages: Sequence[Message],
         fields: Mapping[str, Any],
         stop_at: float,
-        transcript: Transcript | None = None,
     ) -> Flow[Json]:
         """Call a walker with the messages after the snapshot's recorded prefix; return the reply.
 
@@ -505,7 +488,7 @@ class Core(Connection):
         def send_from(recorded_prefix: RecordedPrefix) -> Flow[Json]:
             """Send the messages after this recorded prefix, and return the reply."""
             position = {"offset": recorded_prefix.messages, "prefix": recorded_prefix.digest}
-            new_messages = messages[recorded_prefix.messages :]
+            new_messages = snapshot.messages[recorded_prefix.messages :]
             return self.call(
                 walker, {**fields, **position, "messages": new_messages}, key.token, stop_at
             )
@@ -521,8 +504,7 @@ class Core(Connection):
             self._histories.forget(key)
             raise
         # Now all messages are recorded.
-        recorded_prefix = RecordedPrefix(len(messages), snapshot.fingerprint, reply["digest"])
-        self._histories.remember(key, snapshot, recorded_prefix, transcript)
+        self._histories.remember(key, snapshot, reply["digest"])
         return reply
 
 

@@ -205,17 +205,22 @@ class CachedHistory:
 
 @dataclass(frozen=True)
 class HistorySnapshot:
-    """A history at the time of a call: its recorded part `prefix`, and all its `items`.
+    """A history at the time of a call: its `messages`, and its recorded part `prefix`.
 
     - `fingerprint`: the hash of all its messages.
+    - `items`: the items that it was read from and that are certain to be read alike when a later
+      call adds items.
+    - `transcript`: what a dialect read from the items; None if the items are the messages.
     - `cached`: the history after an earlier call, which this one continues; None without one.
     - `new_blocks`: the dicts and lists in the items after those of `cached`. With them a later call
       finds out whether an item was changed. None if an item has objects that cannot be compared.
     """
 
+    messages: Sequence[Message]
     prefix: RecordedPrefix
     fingerprint: Fingerprint
     items: Sequence[Any] = ()
+    transcript: Transcript | None = None
     new_blocks: list[ContainerBlock] | None = None
     cached: CachedHistory | None = None
 
@@ -245,30 +250,36 @@ class HistoryCache:
     def snapshot(
         self,
         key: Key,
-        messages: Sequence[Message],
         items: Sequence[Any],
+        transcript: Transcript | None,
         cached: CachedHistory | None,
     ) -> HistorySnapshot:
         """Return a snapshot of a history: which of its first messages are recorded, and its items.
 
-        `messages` were read from `items`, and do not change when items are added. `cached` is the
-        history that they continue, as `find` returns it. If it is None, compare the fingerprint of
-        the first messages with the fingerprint of the recorded ones. If they differ, no message
-        counts as recorded.
+        `transcript` is what a dialect read from `items`; None if the items are the messages.
+        `cached` is the history that they continue, as `find` returns it. If it is None, compare the
+        fingerprint of the first messages with the fingerprint of the recorded ones. If they differ,
+        no message counts as recorded.
         """
+        messages = transcript.messages if transcript else items
+        # Only these items are certain to be read alike when the next request adds items.
+        items = items[: transcript.stable_count] if transcript else items
         if cached is not None:
             # `find` has compared the items, so only the new messages have to be read.
             prefix = cached.prefix
             fingerprint = prefix.fingerprint.extended(messages[prefix.messages :])
             new_blocks = container_blocks(items[cached.item_count :])
-            return HistorySnapshot(prefix, fingerprint, items, new_blocks, cached)
+            return HistorySnapshot(
+                messages, prefix, fingerprint, items, transcript, new_blocks, cached
+            )
         # Read all messages, to find out whether they begin with the recorded ones.
         prefix = self._recorded_prefix(key, len(messages))
         prefix_fingerprint = Fingerprint(messages[: prefix.messages])
         fingerprint = prefix_fingerprint.extended(messages[prefix.messages :])
         if prefix_fingerprint != prefix.fingerprint:
             prefix = RecordedPrefix()
-        return HistorySnapshot(prefix, fingerprint, items, container_blocks(items))
+        blocks = container_blocks(items)
+        return HistorySnapshot(messages, prefix, fingerprint, items, transcript, blocks)
 
     def _recorded_prefix(self, key: Key, message_count: int) -> RecordedPrefix:
         """Return the recorded prefix of the key's last history, or an empty one.
@@ -281,21 +292,16 @@ class HistoryCache:
             return RecordedPrefix()
         return cached.prefix
 
-    def remember(
-        self,
-        key: Key,
-        snapshot: HistorySnapshot,
-        prefix: RecordedPrefix,
-        transcript: Transcript | None = None,
-    ) -> None:
-        """Store that the service has recorded this prefix of a history.
+    def remember(self, key: Key, snapshot: HistorySnapshot, digest: str) -> None:
+        """Store that the service has recorded all messages of a history, which have this `digest`.
 
         `snapshot` is the history at the call that recorded it. Drop the least recently used
         histories if there are too many, and the texts of some if all texts are too long.
         """
+        prefix = RecordedPrefix(len(snapshot.messages), snapshot.fingerprint, digest)
         with self._lock:
             self._drop(key)
-            cached = self._histories[key] = self._next_cached(snapshot, prefix, transcript)
+            cached = self._histories[key] = self._next_cached(snapshot, prefix)
             self._characters += cached.items.characters
             while len(self._histories) > REMEMBERED:
                 self._drop(next(iter(self._histories)))
@@ -321,9 +327,7 @@ class HistoryCache:
         self._characters -= cached.items.characters if cached else 0
 
     @staticmethod
-    def _next_cached(
-        snapshot: HistorySnapshot, prefix: RecordedPrefix, transcript: Transcript | None
-    ) -> CachedHistory:
+    def _next_cached(snapshot: HistorySnapshot, prefix: RecordedPrefix) -> CachedHistory:
         """Return the history to cache after a call.
 
         Add the snapshot's new items to the cached ones if they can be compared later. Otherwise
@@ -337,7 +341,7 @@ class HistoryCache:
         if snapshot.new_blocks is None or has_fewer_items or was_extended:
             return CachedHistory(prefix)
         items.add(snapshot.items[cached_count:], snapshot.new_blocks)
-        return CachedHistory(prefix, items, len(snapshot.items), transcript)
+        return CachedHistory(prefix, items, len(snapshot.items), snapshot.transcript)
 
     def _forget_texts(self) -> None:
         """Drop the items of the least recently used histories until the texts fit the limit."""
