@@ -65,7 +65,8 @@ def measure_sample(
     score.count, score.measured = len(compactions), len(sample)
     sizes = [len(compaction.before) * len(cases) for compaction in sample]
     tasks = [([compaction], cases) for compaction in sample]
-    for part in run_tasks("Following compactions, messages", measure, tasks, sizes, workers):
+    description = f"Following compactions, messages at {len(cases)} budgets"
+    for part in run_tasks(description, measure, tasks, sizes, workers):
         score.add(part)
     return score
 
