@@ -133,7 +133,7 @@ class _Loop:
             position: REPEATED_CALL_ID.format(number)
             for number, position in enumerate(positions, unused_number)
         }
-        calls = [{**self._calls[p], "id": call_id} for p, call_id in call_ids.items()]
+        calls = [{**self._calls[p][1], "id": call_id} for p, call_id in call_ids.items()]
         message: Json = {"role": "assistant", "content": "", "tool_calls": calls}
         self._append(message, time=0.0)  # at the time of the last message
         for position, call_id in call_ids.items():
@@ -143,16 +143,16 @@ class _Loop:
         self.score.output += self._prompts.tokens([message])
 
 
-def calls_of(messages: Sequence[Mapping[str, Any]]) -> dict[int, Json]:
-    """Map the position of each tool result to its call.
+def calls_of(messages: Sequence[Mapping[str, Any]]) -> dict[int, tuple[int, Json]]:
+    """Map the position of each tool result to its call, after the position of the calling message.
 
     If several calls have the same id, a result belongs to the first of them without a result.
     """
-    open_calls: dict[str, list[Json]] = {}
-    calls_by_result: dict[int, Json] = {}
+    open_calls: dict[str, list[tuple[int, Json]]] = {}
+    calls_by_result: dict[int, tuple[int, Json]] = {}
     for position, message in enumerate(messages):
         for call in message.get("tool_calls") or ():
-            open_calls.setdefault(str(call.get("id")), []).append(dict(call))
+            open_calls.setdefault(str(call.get("id")), []).append((position, dict(call)))
         if message["role"] == "tool":
             calls = open_calls.get(str(message.get("tool_call_id")))
             if calls:

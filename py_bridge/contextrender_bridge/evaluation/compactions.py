@@ -118,7 +118,7 @@ def _count_rereads(
     counter = counter_for(compaction.model or None)
     calls = calls_of(compaction.after)
     tokens = sum(counter.message(compaction.after[position]) for position in rereads)
-    tokens += sum(counter.call(calls[position]) for position in rereads if position in calls)
+    tokens += sum(counter.call(calls[position][1]) for position in rereads if position in calls)
     score.read_calls += len(rereads)
     score.read_tokens[compaction.model] += tokens
 

@@ -144,7 +144,6 @@ class _CompactedHistory:
         # The item at index n is the number of answers among the first n messages.
         self._turn_counts: list[int] = list(accumulate(are_answers, initial=0))
         self._calls = calls_of(history)
-        self._calling_messages = _calling_messages(history)
 
     def losses(self) -> Iterator[Loss]:
         """Yield a loss for each result from before the compaction that a later turn lacked.
@@ -177,7 +176,7 @@ class _CompactedHistory:
         loss = Loss(
             turn=self._turn_of(self._before_count + position),
             kind=USED_VALUE,
-            call=call_text(self._calls.get(event.position, {})),
+            call=call_text(self._call(event.position)),
             values=tuple(sorted(missing_values)),
             read_turn=self._calling_turn(event.position),
             dropped_turn=self._turn_counts[self._before_count],  # the last before the compaction
@@ -192,7 +191,7 @@ class _CompactedHistory:
         gets the tokens and the cost of this result and its call.
         """
         compaction = self._compaction
-        call = self._calls.get(self._before_count + position)
+        call = self._call(self._before_count + position)
         counter = counter_for(compaction.model or None)
         tokens = counter.message(compaction.after[position]) + (counter.call(call) if call else 0)
         price = Prices.of().of_model(compaction.model)
@@ -216,8 +215,13 @@ class _CompactedHistory:
 
         If the call is unknown, return the number of answers before the result.
         """
-        call_id = str(self._calls.get(result, {}).get("id"))
-        return self._turn_of(self._calling_messages.get(call_id, result))
+        calling_message, _ = self._calls.get(result, (result, {}))
+        return self._turn_of(calling_message)
+
+    def _call(self, result: int) -> Json:
+        """Return the call of the result at this position; empty if it is unknown."""
+        _, call = self._calls.get(result, (result, {}))
+        return call
 
 
 def _repeated_result(messages: Sequence[Json], missing_values: frozenset[str]) -> int | None:
@@ -227,15 +231,6 @@ def _repeated_result(messages: Sequence[Json], missing_values: frozenset[str]) -
         if message["role"] == "tool" and not has_no_value:
             return position
     return None
-
-
-def _calling_messages(messages: Sequence[Json]) -> dict[str, int]:
-    """Map the id of each call to the position of the message that makes the call."""
-    return {
-        str(call.get("id")): position
-        for position, message in enumerate(messages)
-        for call in message.get("tool_calls") or ()
-    }
 
 
 def _answer_count(messages: Sequence[Json]) -> int:
