@@ -45,6 +45,11 @@ def as_json_text(value: object, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=not is_utf8, indent=indent)
 
 
+def print_notice(text: str) -> None:
+    """Print a line on standard error that begins with the program's name."""
+    print(f"contextrender: {text}", file=sys.stderr, flush=True)
+
+
 def write_file(text: str, path: Path) -> None:
     """Write the text to a file in UTF-8. Raise CommandError if that fails."""
     try:

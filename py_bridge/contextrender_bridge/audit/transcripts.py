@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from contextrender_bridge.audit.replay import is_sent_shortened, run_of
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.evaluation.runs import SUFFIXES, Run, read_runs
 from contextrender_bridge.evaluation.workers import show_waiting
-from contextrender_bridge.printing import count_of
+from contextrender_bridge.printing import count_of, print_notice
 
 RUN_FIELDS = frozenset({"id", "messages"})
 
@@ -72,5 +71,5 @@ def _read_sessions(path: Path) -> list[Run]:
         sentences = [f"there are no runs to replay in {path}.", *notes, *audit_input.sentences]
         raise CommandError(" ".join(sentences))
     for note in notes:
-        print(f"contextrender: {note}", file=sys.stderr)
+        print_notice(note)
     return runs

@@ -22,7 +22,7 @@ from contextrender_bridge.base.installing import how_to_serve
 from contextrender_bridge.base.paths import make_app_importable
 from contextrender_bridge.base.settings import unknown_variables
 from contextrender_bridge.cli.parser import OptionParser
-from contextrender_bridge.printing import printable
+from contextrender_bridge.printing import print_notice, printable
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[:1] == ["help"]:
         words = [*words[1:2], "--help"]  # read `help show` as `show --help`
     if message := _unknown_command_message(words):
-        print(f"contextrender: {message}", file=sys.stderr)
+        print_notice(message)
         return 2
     parser = _parser()
     parsed = parser.parse_args(words)
@@ -120,14 +120,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if parsed.command not in ("config", "doctor"):  # these two print the sentences themselves
         for sentence in unknown_variables():
-            print(f"contextrender: {sentence}", file=sys.stderr)
+            print_notice(sentence)
     try:
         return _run_subcommand(parsed.command, parsed.arguments)
     except CommandError as error:
-        print(f"contextrender: {error}", file=sys.stderr)
+        print_notice(str(error))
         return error.status
     except ContextRenderError as error:
-        print(f"contextrender: {printable(error.message)}", file=sys.stderr)
+        print_notice(printable(error.message))
         return 1
     except KeyboardInterrupt:
         return 130  # as a shell reports SIGINT

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import textwrap
 
 from contextrender_bridge.base.settings import (
@@ -12,7 +11,7 @@ from contextrender_bridge.base.settings import (
     list_settings,
     unknown_variables,
 )
-from contextrender_bridge.printing import add_json, print_json
+from contextrender_bridge.printing import add_json, print_json, print_notice
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     missing_note = "" if config_file().exists() else " (does not exist)"
     print(f"\nConfiguration file: {config_file()}{missing_note}")
     for sentence in [*problems, *unknown_variables()]:
-        print(f"contextrender: {sentence}", file=sys.stderr)
+        print_notice(sentence)
     return status
 
 

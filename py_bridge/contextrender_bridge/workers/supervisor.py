@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Final
 
 from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.printing import print_notice
 from contextrender_bridge.workers.serving import Worker
 
 Work = Callable[[Worker], int]
@@ -176,8 +177,7 @@ class Supervisor:
             self._code = code
             self._stop_workers()
         else:
-            message = f"contextrender: worker {number} ended ({code}); it is replaced."
-            print(message, file=sys.stderr)
+            print_notice(f"worker {number} ended ({code}); it is replaced.")
 
     def _start_missing(self) -> None:
         """Start each worker that is not running, at most once in `RESTART_SECONDS`."""
@@ -208,7 +208,7 @@ class Supervisor:
             self._missed_checks[number] += 1
             if self._missed_checks[number] >= STUCK_CHECKS:
                 self._missed_checks[number] = 0
-                print(f"contextrender: worker {number} is stuck and killed.", file=sys.stderr)
+                print_notice(f"worker {number} is stuck and killed.")
                 self._send(signal.SIGKILL, number)
 
     def _start(self, number: int) -> None:
@@ -234,7 +234,7 @@ class Supervisor:
             os.close(self._alive_end)  # Only the supervisor may hold the writing end.
             code = self._work(self._workers[number])
         except CommandError as error:
-            print(f"contextrender: {error}", file=sys.stderr)
+            print_notice(str(error))
             code = error.status
         except BaseException as failure:
             sys.excepthook(type(failure), failure, failure.__traceback__)

@@ -37,6 +37,7 @@ from contextrender_bridge.client.credentials import LOOPBACK, Credentials
 from contextrender_bridge.leases import hold_lease
 from contextrender_bridge.listening import address, http_config, listen
 from contextrender_bridge.local_service import find_service, restart_dead_service, sign_in_code
+from contextrender_bridge.printing import print_notice
 from contextrender_bridge.process_memory import limit_free_memory
 from contextrender_bridge.request_guards import BodyLimits
 from contextrender_bridge.wrap.agents.base import Agent, RunRequest
@@ -77,16 +78,16 @@ def run_with_proxy(
     # The lease keeps the service running, and has a folder for the files of this run.
     with hold_lease(data, os.getpid()) as folder:
         # Prepare everything: the service, the listener, and the redirected run.
-        service = find_service(data, say)
+        service = find_service(data, print_notice)
         check_access(service.url)
         with listen("127.0.0.1", 0) as listener:
             routes = ProviderRoutes(address(listener), serves_recall=_can_recall())
             redirect = agent.redirect(replace(request, folder=folder), routes)
             providers = redirect.expected_providers(routes)
             for note in (*redirect.notes, *silent_providers(providers)):
-                say(note)
+                print_notice(note)
             if sys.stderr.isatty():
-                say(_start_line(agent, providers, settings))
+                print_notice(_start_line(agent, providers, settings))
             app = _listener_app(agent, routes, service, settings, collector)
             # Run the agent. Its output is in the terminal, so nothing else is printed meanwhile.
             with (
@@ -99,7 +100,7 @@ def run_with_proxy(
                     [program, *redirect.arguments], {**request.environment, **redirect.environment}
                 )
     if log.warnings:
-        say(f"{log.warnings} warnings of this run were written to {data / LOG}")
+        print_notice(f"{log.warnings} warnings of this run were written to {data / LOG}")
     _print_closing_lines(collector, service, observing=settings.mode == "observe", as_json=as_json)
     return status
 
@@ -123,11 +124,6 @@ def silent_providers(upstreams: Iterable[str]) -> Iterator[str]:
             yield f"the provider's address {upstream} does not answer ({reason.lower()})."
 
 
-def say(text: str) -> None:
-    """Print a line on standard error, because standard output belongs to the agent."""
-    print(f"contextrender: {text}", file=sys.stderr, flush=True)
-
-
 def check_access(url: str) -> None:
     """Raise CommandError if the service refuses the token, or cannot open its store.
 
@@ -142,7 +138,7 @@ def check_access(url: str) -> None:
     except ContextRenderError as error:
         has_answer = error.status > 0
         if has_answer:
-            say(error.message)
+            print_notice(error.message)
 
 
 def _restart_service(data: Path, url: str) -> None:
@@ -162,7 +158,9 @@ def _can_recall() -> bool:
     try:
         import mcp.server.mcpserver  # noqa: F401
     except ImportError:
-        say(f"no recall tool: it needs the extra `mcp`. Install it with {how_to_install('mcp')}.")
+        print_notice(
+            f"no recall tool: it needs the extra `mcp`. Install it with {how_to_install('mcp')}."
+        )
         return False
     return True
 
@@ -278,11 +276,13 @@ def _print_closing_lines(
         print(json.dumps(report), file=sys.stderr, flush=True)
         return
     if declared.never_called:
-        say(declared_line(declared))
+        print_notice(declared_line(declared))
     if sys.stderr.isatty():  # the code signs in once, so it is shown at a terminal, not in a log
         with suppress(ContextRenderError):  # the service may have stopped
             link += f"#code={sign_in_code(service.url)}"
-    say(closing_line(collector.totals, link, observing=observing, failure=collector.failure))
+    print_notice(
+        closing_line(collector.totals, link, observing=observing, failure=collector.failure)
+    )
 
 
 def _start_line(agent: Agent, providers: Sequence[str], settings: Settings) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from urllib.parse import urlsplit
 
@@ -12,7 +11,7 @@ from rich.console import Console
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.inspect.common import ServiceClient, agent_text, new_table
 from contextrender_bridge.client.credentials import LOOPBACK
-from contextrender_bridge.printing import add_json, print_json
+from contextrender_bridge.printing import add_json, print_json, print_notice
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         return print_json(link)
     print(link["url"])
     if urlsplit(service.url).hostname in LOOPBACK:
-        print("contextrender: this address works only on this machine.", file=sys.stderr)
+        print_notice("this address works only on this machine.")
     return 0
 
 
