@@ -4,10 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-import httpx
 import pytest
-from contextrender_bridge.proxy import connections
-from contextrender_bridge.proxy.connections import Connections
+from contextrender_bridge.proxy import provider as provider_module
+from contextrender_bridge.proxy.provider import Connections, Unavailable
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
@@ -35,15 +34,15 @@ class Provider:
 
 
 @asynccontextmanager
-async def asking(provider: Provider) -> AsyncIterator[Callable[[], Awaitable[httpx.Response]]]:
+async def asking(provider: Provider) -> AsyncIterator[Callable[[], Awaitable[str]]]:
     server = await asyncio.start_server(provider, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     over_http = Connections(60.0)
 
-    async def ask() -> httpx.Response:
-        reply = await over_http.ask("POST", f"http://127.0.0.1:{port}/v1", [], b"{}")
-        await reply.aread()
-        return reply
+    async def ask() -> str:
+        url = f"http://127.0.0.1:{port}/v1"
+        async with over_http.answer("POST", url, [], b"{}") as reply:
+            return await reply.text()
 
     try:
         yield ask
@@ -56,9 +55,9 @@ def test_request_on_closed_idle_connection_is_retried() -> None:
     async def run() -> None:
         provider = Provider()
         async with asking(provider) as ask:
-            assert (await ask()).text == "ok"
+            assert await ask() == "ok"
             replies = await asyncio.gather(*(ask() for _ in range(4)))
-            assert [reply.text for reply in replies] == ["ok"] * 4
+            assert replies == ["ok"] * 4
             assert provider.asked == 1 + 4 + 1
 
     asyncio.run(run())
@@ -68,7 +67,7 @@ def test_closed_new_connection_is_not_retried() -> None:
     async def run() -> None:
         provider = Provider(fails=True)
         async with asking(provider) as ask:
-            with pytest.raises(httpx.RemoteProtocolError):
+            with pytest.raises(Unavailable):
                 await ask()
         assert provider.asked == 1
 
@@ -76,13 +75,13 @@ def test_closed_new_connection_is_not_retried() -> None:
 
 
 def test_request_that_fails_late_is_not_retried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "STALE_SECONDS", -1.0)
+    monkeypatch.setattr(provider_module, "STALE_SECONDS", -1.0)
 
     async def run() -> None:
         provider = Provider()
         async with asking(provider) as ask:
             await ask()
-            with pytest.raises(httpx.HTTPError):
+            with pytest.raises(Unavailable):
                 await ask()
         assert provider.asked == 2
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import certifi
 import pytest
 from contextrender_bridge.base.network_proxy import network_proxy_of
-from contextrender_bridge.proxy.connections import Connections, Unavailable
+from contextrender_bridge.proxy.provider import Connections, Unavailable
 from contextrender_bridge.proxy.surroundings import MORE_CERTIFICATES, faults, trusted_certificates
 
 from tests.cli.test_doctor import findings, machine

@@ -10,13 +10,14 @@ import json
 import socket
 import uuid
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
-import httpx
 import pytest
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.proxy.provider import ReplyStart
 from contextrender_bridge.proxy.refusals import Refusal
-from contextrender_bridge.proxy.replies import ReplyStart
+from multidict import CIMultiDict
 
 from tests.proxy.conftest import Setup, Start
 from tests.support.codings import COMPRESS
@@ -242,7 +243,10 @@ async def read_start(body: Reply) -> ReplyStart:
         for chunk in body.chunks:
             yield chunk
 
-    return await ReplyStart(httpx.Response(200, headers=body.headers, content=chunks())).read()
+    headers = CIMultiDict((name.decode(), value.decode()) for name, value in body.headers)
+    content = SimpleNamespace(iter_any=chunks)
+    response: Any = SimpleNamespace(status=200, headers=headers, content=content)
+    return await ReplyStart(response).read()
 
 
 @pytest.mark.parametrize("coding", COMPRESS)

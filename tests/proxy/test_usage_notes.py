@@ -18,7 +18,7 @@ from contextrender_bridge.cli.inspect.show_call import provider_line
 from contextrender_bridge.client.fitting import RenderedRequest
 from contextrender_bridge.engine.call.provider_usage import ProviderUsage
 from contextrender_bridge.proxy.histories import Conversation, ProxiedCall
-from contextrender_bridge.proxy.replies import failure_code
+from contextrender_bridge.proxy.refusals import failure_code
 from contextrender_bridge.proxy.request import Controls, client_of
 from contextrender_bridge.proxy.usage_reporting import UsageNotes
 

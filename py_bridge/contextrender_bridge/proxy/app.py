@@ -27,11 +27,10 @@ from contextrender_bridge.listening import STATUS_PATH
 from contextrender_bridge.proxy.bodies import LARGE_CHARACTERS
 from contextrender_bridge.proxy.compact import compact
 from contextrender_bridge.proxy.compress import Compression
-from contextrender_bridge.proxy.connections import Connections
 from contextrender_bridge.proxy.histories import SETTLE_SECONDS, Histories
 from contextrender_bridge.proxy.model_calls import ModelCalls
 from contextrender_bridge.proxy.peers import is_same_user
-from contextrender_bridge.proxy.replies import pass_on
+from contextrender_bridge.proxy.provider import Connections, pass_on
 from contextrender_bridge.proxy.request import (
     COMPACT,
     COMPRESS,

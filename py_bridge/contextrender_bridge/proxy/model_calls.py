@@ -17,24 +17,23 @@ from contextrender_bridge.client.fitting import RenderedRequest
 from contextrender_bridge.dialects import DIALECTS
 from contextrender_bridge.process_memory import return_free_memory
 from contextrender_bridge.proxy.bodies import LARGE_CHARACTERS, Body, RecentBodies
-from contextrender_bridge.proxy.connections import Connections, Unavailable
 from contextrender_bridge.proxy.histories import Histories, ProxiedCall
-from contextrender_bridge.proxy.refusals import Refusal
-from contextrender_bridge.proxy.replies import (
-    REFUSED,
-    ReplyStart,
-    UsageCapture,
-    late_refusal,
-    pass_on,
-    relay,
-)
+from contextrender_bridge.proxy.provider import Connections, ReplyStart, Unavailable, pass_on, relay
+from contextrender_bridge.proxy.refusals import Refusal, late_refusal
 from contextrender_bridge.proxy.request import Controls, InvalidControl, Request
 from contextrender_bridge.proxy.shortening import WindowedRequest, Windows
-from contextrender_bridge.proxy.usage_reporting import UsageNotes, own_header, report
+from contextrender_bridge.proxy.usage_reporting import (
+    UsageCapture,
+    UsageNotes,
+    own_header,
+    report,
+)
 
 RELEASE_SECONDS = 30.0
 """The seconds without a large request after which the proxy drops large histories from memory."""
 
+REFUSED = 400
+"""The status of a request that a provider refuses, such as one with a changed history."""
 MAX_RETRIES = 2
 """The maximum number of retries of one model call."""
 LAST_SHARE = 0.35
@@ -237,7 +236,7 @@ class CallAttempts:
         # `refusal` is set only for a prompt that is too long.
         if start.refusal is not None:
             retry = self._smaller_content(content, start.refusal)
-        elif start.response.status_code == REFUSED and self._is_rendered:
+        elif start.response.status == REFUSED and self._is_rendered:
             retry = self._other_form(content)
         else:
             retry = None

@@ -3,23 +3,52 @@
 The wordings are those of OpenAI, Azure, Anthropic, Bedrock, Vertex and Gemini, Mistral, xAI,
 Moonshot, z.ai, DashScope, DeepSeek, GitHub Copilot, Groq, OpenRouter, Together, vLLM, SGLang,
 TensorRT-LLM, TGI, llama.cpp, Ollama, LM Studio, Cohere, MiniMax, Volcengine, Cloudflare, watsonx,
-GitHub Models and LiteLLM. Other wordings are recognised by general patterns.
+GitHub Models and LiteLLM. Other wordings are recognised by general patterns. Long because a refusal
+may be an error, or the beginning or the end of an accepted reply.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.setting_kinds import SMALLEST_BUDGET
+from contextrender_bridge.base.usage_reading import error_code_of
+from contextrender_bridge.base.wire import Json
 
 TOO_LARGE = 413
 RETRY_SHARE = 0.6
 """The size of the next request, as a share of the refused one, if the refusal has no numbers."""
 COUNTED_SHARE = 0.9
 """The share of a provider's limit to use, because providers count more tokens than the service."""
+
+SHORTEST_ANSWER = 1024
+"""A reply of more bytes whose beginning has no error's fields is an answer."""
+LONGEST_ERROR = 64 * 1024
+"""The largest size of an error in bytes. A longer reply is an answer."""
+OK = 200
+LAST_EVENTS = 4
+"""The number of events at the end of a stream that are searched for a refusal."""
+
+_BEGINNINGS = frozenset(
+    {"response.created", "response.in_progress", "response.queued", "message_start", "ping"}
+)
+"""Types of events before the model's first text."""
+_FAILURES = frozenset({"error", "response.failed", "response.incomplete"})
+_FAILED_ENDS = ("error", "model_context_window_exceeded")
+"""Finish reasons of an answer that failed."""
+_ERROR_EVENT = re.compile(rb"^event: ?error", re.M)
+_FAILED = re.compile(
+    rb'"type" ?: ?"error"|"error" ?: ?[{"]|"status" ?: ?"failed"|"object" ?: ?"error"'
+    rb'|"(?:finish|stop)_reason" ?: ?"model_context'
+    rb'|"base_resp" ?: ?\{\s*"status_code" ?: ?[1-9]'  # MiniMax
+)
+_END = re.compile(rb"\r?\n\r?\n|\r\r")
+_END_MARKER = b"[DONE]"
+"""The data of a stream's last event, also after an error."""
 
 _CERTAIN = re.compile(
     rb"context_length_exceeded|context_window_exceeded|model_max_prompt_tokens_exceeded"
@@ -209,3 +238,139 @@ def _find_number(pattern: re.Pattern[bytes], text: bytes) -> int | None:
 
 def _to_int(digits: bytes) -> int:
     return int(re.sub(rb"[,_]", b"", digits))
+
+
+def read_refusal(status: int, text: bytes, *, is_error: bool, is_stream: bool) -> Refusal | None:
+    """Return the refusal of a too long prompt in a reply without content, or None.
+
+    The reply is an error, a stream of events, or a whole response that may be a failure. `text` is
+    its decoded beginning.
+    """
+    has_events = is_stream and not text.lstrip().startswith((b"{", b"["))
+    if is_error or (not has_events and _FAILED.search(text)):
+        return Refusal.read(status, text)
+    return _refusal_in(_END.split(text)) if has_events else None
+
+
+def has_content(text: bytes, *, is_stream: bool) -> bool:
+    """Return whether the bytes read so far show that the reply is an answer.
+
+    `is_stream` is true for a stream of events, in which one event must have content. Any other
+    reply must be longer than an error would be, without an error's fields.
+    """
+    if not is_stream:
+        # An error is short, and its fields come first.
+        return not _FAILED.search(text) and len(text) > SHORTEST_ANSWER
+    *events, _ = _END.split(text)  # The last event may be incomplete.
+    return any(map(_is_content, events))
+
+
+def late_refusal(reply: bytes) -> Refusal | None:
+    """Return the refusal of a too long prompt at the end of a stream, or None if there is none."""
+    events = _END.split(reply[-LONGEST_ERROR:])[-LAST_EVENTS:]
+    return _refusal_in([event for event in events if not _is_content(event)])
+
+
+def failure_code(reply: bytes, *, is_stream: bool) -> str:
+    """Return the code of the failure in an accepted reply; empty if the reply has no failure.
+
+    Search the last events of a stream, or the whole of another reply that is short enough. For a
+    failure without a code, return "error".
+    """
+    bodies = [reply] if len(reply) < LONGEST_ERROR else []
+    if is_stream:
+        bodies = [_data(event) for event in _END.split(reply[-LONGEST_ERROR:])[-LAST_EVENTS:]]
+    failures = filter(None, map(_failure_in, map(_fields, bodies)))
+    return next((error_code_of(failure) or "error" for failure in failures), "")
+
+
+def _failure_in(fields: Json) -> Json | None:
+    """Return the object with the error in a reply or an event, or None if there is no error.
+
+    `fields` are those of the reply or event. The object is `fields` itself, its response, or one of
+    its choices.
+    """
+    response, choices, status = (fields.get(name) for name in ("response", "choices", "base_resp"))
+    parts = [fields, response, *(choices if isinstance(choices, list) else ())]
+    objects = [part for part in parts if isinstance(part, dict)]
+    if failed_objects := [part for part in objects if part.get("error")]:
+        return failed_objects[0]
+    # Without a field `error`, the reply's type, its status or a finish reason shows a failure.
+    is_refusal = isinstance(status, dict) and status.get("status_code")  # MiniMax
+    has_failed = "error" in (fields.get("type"), fields.get("object")) or is_refusal
+    ends = any(part.get("finish_reason") == "error" for part in objects)
+    return fields if has_failed or ends else None
+
+
+def _refusal_in(events: Sequence[bytes]) -> Refusal | None:
+    """Return the first refusal of a too long prompt in a stream's events, or None.
+
+    Skip events that precede the model's first text. They may repeat the request, and its texts
+    could look like a refusal.
+    """
+    texts = (_data(event) for event in events)
+    refusals = (Refusal.read(OK, text) for text in texts if not _is_beginning(text))
+    return next(filter(None, refusals), None)
+
+
+def _data(event: bytes) -> bytes:
+    """Return the data of an event; empty if it has none."""
+    lines = [line[5:].strip() for line in event.splitlines() if line.startswith(b"data:")]
+    return b"\n".join(lines)
+
+
+def _fields(data: bytes) -> Json:
+    """Return the fields of an event's data; empty if it is no JSON object.
+
+    Gemini's data may be a list of objects. Return the fields of the first one.
+    """
+    try:
+        fields = wire.loads(data)
+    except ValueError:
+        return {}
+    fields = fields[0] if isinstance(fields, list) and fields else fields
+    return fields if isinstance(fields, dict) else {}
+
+
+def _is_beginning(data: bytes) -> bool:
+    """Return whether an event's data belongs to the beginning of an answer, before any text."""
+    return _fields(data).get("type") in _BEGINNINGS
+
+
+def _is_content(event: bytes) -> bool:
+    """Return whether an event shows that the reply is an answer.
+
+    It does if it has text or a call of the model, or a normal finish reason.
+    """
+    data = _data(event)
+    if not data or data == _END_MARKER or _ERROR_EVENT.search(event):
+        return False
+    fields = _fields(data)
+    # Data that is no JSON object has an unknown format. It counts as text.
+    return not fields or _has_text(fields)
+
+
+def _has_text(fields: Json) -> bool:
+    """Return whether an event's fields have text, a call or a normal finish reason.
+
+    Of other events and in unknown formats, all fields count as text, unless they are an error's.
+    """
+    kind, choices = fields.get("type"), fields.get("choices")
+    if fields.get("error") or fields.get("object") == "error" or kind in _BEGINNINGS | _FAILURES:
+        return False
+    # `parts` are the objects that may have text, a call or a finish reason.
+    if isinstance(choices, list):  # chat completions
+        objects = [choice for choice in choices if isinstance(choice, dict)]
+        parts = [choice.get("delta") or choice.get("message") for choice in objects]
+        parts += [{"finish_reason": choice.get("finish_reason")} for choice in objects]
+    elif kind in ("content_block_start", "message_delta"):  # Messages
+        parts = [fields.get("content_block") or fields.get("delta")]
+    else:  # also the other events of Messages, such as `content_block_delta`
+        return not fields.keys() & {"code", "detail", "base_resp"}
+    return any(_is_text_part(part) for part in parts if isinstance(part, dict))
+
+
+def _is_text_part(part: Json) -> bool:
+    """Return whether a part has any value beside its role, its type and a failed finish reason."""
+    values = [value for name, value in part.items() if name not in ("role", "type")]
+    return any(value and value not in _FAILED_ENDS for value in values)

@@ -19,7 +19,7 @@ from contextrender_bridge.asgi import (
 from contextrender_bridge.base.contents import decode_body
 from contextrender_bridge.base.errors import InvalidRequest, NotFound
 from contextrender_bridge.proxy.app import Proxy
-from contextrender_bridge.proxy.connections import Unavailable
+from contextrender_bridge.proxy.provider import Unavailable
 from contextrender_bridge.proxy.request import Target, first, without
 from contextrender_bridge.request_guards import BodyLimits, too_large
 from contextrender_bridge.wrap.provider_routes import LINK, PREFIX, ProviderRoutes
