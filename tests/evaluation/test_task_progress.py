@@ -10,10 +10,12 @@ from contextrender_bridge.evaluation import workers
 from contextrender_bridge.evaluation.progress import finish_steps
 from rich.console import Console
 
+from tests.support.waiting import until
+
 
 def long_task(steps: int) -> int:
     for _ in range(steps):
-        time.sleep(0.05)
+        time.sleep(0.02)
         finish_steps()
     return steps
 
@@ -29,7 +31,7 @@ def test_progress_moves_within_a_task(monkeypatch: pytest.MonkeyPatch, processes
         def __exit__(self, *_: object) -> None: ...
 
     monkeypatch.setattr(workers, "show_progress", lambda description, total: Bar())
-    monkeypatch.setattr(workers, "UPDATE_SECONDS", 0.1)
+    monkeypatch.setattr(workers, "UPDATE_SECONDS", 0.02)
     # The first task has more steps than it was said to have, the second one has fewer.
     results = workers.run_tasks("Working", long_task, [(25,), (15,)], [20, 20], processes)
     assert results == [25, 15]
@@ -46,8 +48,7 @@ def test_bar_moves_while_no_step_is_finished(
     """Until the first step, models are loaded, or a service starts."""
     terminal = Console(file=StringIO(), force_terminal=True, width=80)
     monkeypatch.setattr(workers, "Console", lambda stderr: terminal)
+    output = terminal.file
+    assert isinstance(output, StringIO)
     with bar():
-        time.sleep(0.6)
-    assert isinstance(terminal.file, StringIO)
-    frames = {line for line in terminal.file.getvalue().split("\r") if "Working" in line}
-    assert len(frames) > 2
+        until(lambda: len({line for line in output.getvalue().split("\r") if "Work" in line}) > 2)

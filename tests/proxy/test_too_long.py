@@ -380,16 +380,6 @@ def test_hopeless_history_that_fails_open_is_retried_once(
     assert [len(later) for later in sizes[1:]] == [1, 1]
 
 
-def test_retried_compaction_is_smaller(setup: Setup) -> None:
-    model = Limited(setup, json_reply(error("Prompt exceeds max length", code="1261"), 400))
-    path = f"/s/{uuid.uuid4().hex}{PATHS['chat']}"
-    for _ in range(2):
-        response = setup.post(path, body_of("chat"), x_contextrender_compaction="on")
-        assert response.status_code == 200
-    assert model.sizes[-1] < model.sizes[0]
-    assert len(model.sizes) == 3
-
-
 @pytest.mark.parametrize(
     "said",
     [

@@ -95,6 +95,9 @@ def test_compaction_is_truncated_to_window(start: Start, monkeypatch: pytest.Mon
     assert response.status_code == 200, response.text
     assert response.headers["x-contextrender-full-history"] == "compaction"
     assert len(json.dumps(model.taken[-1])) // BYTES > 0.75 * WINDOW
+    refused = model.refused
+    assert agent.post(x_contextrender_compaction="on").status_code == 200
+    assert model.refused == refused  # the proxy remembers the refusal
 
 
 def test_other_refusal_is_forwarded(setup_without_service: Setup) -> None:
