@@ -245,3 +245,22 @@ def test_every_view_has_equal_counts(alice: User, waiting: bool) -> None:
     )
     missed = {(turn["turn"], miss) for turn in timeline["turns"] for miss in turn["misses"]}
     assert missed == {(miss["turn"], miss["result"]) for miss in misses["misses"]}
+
+
+MESSAGES = [user("Go."), assistant("Done."), user("And now?"), assistant("That is all.")]
+
+
+@pytest.mark.parametrize("billed", [False, True])
+def test_cost_uses_provider_usage_before_estimate(alice: User, billed: bool) -> None:
+    first = alice.api("render", session="s", messages=MESSAGES[:1], model="gpt-5.1", output="plan")
+    usage = {"messages": 1, "uncached": 1_000_000, "model": "gpt-5.1"}
+    fields = {"usage": usage} if billed else {}
+    new = {"messages": MESSAGES[1:2], "offset": 1, "prefix": first["digest"]}
+    alice.api("sync", session="s", **new, **fields)
+    (view,) = alice.api("list_sessions")["sessions"]
+    totals = view["totals"]
+    assert totals["is_estimate"] is not billed
+    if billed:
+        assert totals["cost"] == pytest.approx(1.25)
+    else:
+        assert 0 < totals["cost"] < 0.01

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from contextrender_bridge.cli.inspect.common import headline_share
 
+from tests.api.test_superseded import USED_OLD
 from tests.console.conftest import HOSTILE, LARGE, ORDERS, Console, Service, complete
 from tests.console.looking import expect
 from tests.console.transcripts import make_run
@@ -297,3 +298,61 @@ def test_replay_of_a_recorded_session_is_named(service: Service, console: Consol
     expect(note).to_be_visible()
     console.open(ORDERS, "misses").page.locator(".verdict").wait_for()
     expect(note).to_have_count(0)
+
+
+SESSION = "old-versions"
+MARK = "used an old version"
+
+
+@pytest.fixture(scope="module")
+def old_versions(service: Service) -> None:
+    service.render(SESSION, USED_OLD, budget=6000)
+
+
+@pytest.mark.usefixtures("old_versions")
+def test_terminal_counts_uses_of_old_versions(service: Service) -> None:
+    sentence = "2 uses were of an old version of a file."
+    for command in ("show", "misses"):
+        assert sentence in " ".join(run(service, command, SESSION).split())
+    assert json.loads(run(service, "misses", SESSION, "--json"))["old_versions"] == 2
+    assert "superseded by #4" in run(service, "recall", SESSION, "2")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("old_versions")
+def test_console_marks_uses_of_old_versions(console: Console) -> None:
+    page = console.open(SESSION, "call", 3).page
+    used = page.get_by_label("Results it used")
+    expect(used.get_by_text(MARK)).to_have_attribute("title", "The file was edited at call 2")
+    expect(page.locator(".scores").get_by_text(MARK)).to_have_count(1)
+    page = console.open(SESSION, "call", 2).page
+    expect(page.get_by_label("Results it used")).not_to_contain_text(MARK)
+    page = console.open(SESSION, "timeline").page
+    page.get_by_role("application").press("ArrowLeft")
+    page.get_by_role("application").press("ArrowLeft")
+    expect(page.locator(".life")).to_contain_text(f"turn 3: shown complete, used, {MARK}")
+
+
+def test_call_shows_times_and_error_of_its_reply(console: Console, service: Service) -> None:
+    positions = [
+        position
+        for position, message in enumerate(service.runs[ORDERS])
+        if message["role"] == "assistant"
+    ]
+    failure = {"messages": positions[5], "status": 429, "error": "rate_limit_exceeded"}
+    times = {"first_byte_ms": 1234, "reply_ms": 3400, "status": 200}
+    usage = {"messages": positions[4], "uncached": 900, "output": 50, **times}
+    late = {"messages": positions[6], "status": 200, "error": "overloaded_error"}
+    for report in (failure, usage, late):
+        assert service("record_usage", session=ORDERS, usage=report)["recorded"]
+    printed_times = "first byte after 1.2 s, whole answer after 3.4 s"
+    printed_error = "rate_limit_exceeded"
+    page = console.open(ORDERS, "call", 5).page
+    expect(page.get_by_role("region", name="The answer")).to_contain_text(printed_times)
+    console.open(ORDERS, "call", 6)
+    expect(page.locator(".warnings")).to_contain_text(f"status 429 ({printed_error})")
+    console.open(ORDERS, "call", 7)
+    expect(page.locator(".warnings")).to_contain_text("ended with the error overloaded_error")
+    assert "with the error overloaded_error" in run(service, "show", ORDERS, "--turn", "7")
+    assert printed_times in " ".join(run(service, "show", ORDERS, "--turn", "5").split())
+    assert f"failed with 429 {printed_error}" in run(service, "show", ORDERS, "--turn", "6")
