@@ -7,6 +7,7 @@ units of prompts, the caches of both providers, and the prices under their rules
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
@@ -48,8 +49,12 @@ class Prompts:
     def __init__(self, counter: TokenCounter, tools: Sequence[Mapping[str, Any]] = ()) -> None:
         """Count with `counter`. The schemas of `tools` precede every billed prompt."""
         self._counter = counter
-        self._texts: dict[str, int] = {}
-        self._calls: dict[tuple[str, str], int] = {}
+        self._text_tokens = cache(lambda text: counter.message({"content": text}))
+        self._call_tokens = cache(
+            lambda name, arguments: counter.call(
+                {"function": {"name": name, "arguments": arguments}}
+            )
+        )
         schemas = json_text(list(tools))
         self._tools = [Unit(schemas, counter.text(schemas))] if tools else []
 
@@ -86,30 +91,18 @@ class Prompts:
         role, content = message.get("role"), message.get("content")
         calls = message.get("tool_calls")
         units: list[Unit] = []
-        tokens = self._text_tokens(role, content)
+        if isinstance(content, str) and content:
+            tokens = self._text_tokens(content)
+        else:  # an empty text's tokens depend on the role
+            tokens = self._counter.message({"role": role, "content": content})
         if tokens or role != "assistant":
             text = content if isinstance(content, str) else json_text(content)
             units.append(Unit((role, text, message.get("tool_call_id")), tokens))
         if calls:
             identity = tuple((call.get("id"), *call_parts(call)) for call in calls)
-            call_tokens = sum(self._call_tokens(call) for call in calls)
+            call_tokens = sum(self._call_tokens(name, text) for _, name, text in identity)
             units.append(Unit(identity, call_tokens, blocks=len(calls)))
         return units
-
-    def _text_tokens(self, role: object, content: object) -> int:
-        """Return the tokens of a message's content. A text that was counted before is looked up."""
-        if not isinstance(content, str) or not content:  # an empty text's tokens depend on the role
-            return self._counter.message({"role": role, "content": content})
-        if content not in self._texts:
-            self._texts[content] = self._counter.message({"content": content})
-        return self._texts[content]
-
-    def _call_tokens(self, call: Mapping[str, Any]) -> int:
-        """Return the tokens of a tool call. A call that was counted before is looked up."""
-        parts = call_parts(call)
-        if parts not in self._calls:
-            self._calls[parts] = self._counter.call(call)
-        return self._calls[parts]
 
 
 class OpenAICache:
