@@ -3,8 +3,6 @@
 Long because every start of a server, shared or temporary, and its failures are here.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import signal

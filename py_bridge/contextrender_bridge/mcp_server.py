@@ -3,8 +3,6 @@
 It needs the `[mcp]` extra.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any

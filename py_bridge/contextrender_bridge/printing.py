@@ -1,7 +1,5 @@
 """What commands share: options, JSON output, files, and texts without control characters."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -6,8 +6,6 @@
 The program itself loads neither Jac nor the store. It needs the `[server]` extra.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import subprocess

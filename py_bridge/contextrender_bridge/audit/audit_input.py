@@ -5,8 +5,6 @@ Usage is therefore collected with keys, and `merge_copies` counts calls with a c
 Long because the copies of calls are found here, too.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections import Counter
@@ -190,7 +188,7 @@ class AuditInput:
         if run.calls or id(run) in self._runs_with_usage:
             self.runs.append(run)
 
-    def merge_copies(self) -> AuditInput:
+    def merge_copies(self) -> "AuditInput":
         """Assign each call's usage to one run, remove runs that are copies, and return this input.
 
         Call this once, after all usage and all runs have been added.

@@ -8,8 +8,6 @@ After a compaction Claude Code reattaches files: it puts the files that it read 
 again, beside the summary. Long because records of one answer are joined, and files are reattached.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -6,8 +6,6 @@ history that replaces the earlier one, in which the summary may be encrypted. Lo
 release of Codex has records of its own.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

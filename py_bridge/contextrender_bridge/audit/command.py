@@ -5,8 +5,6 @@ are read. A FILE holds histories or requests of OpenAI's or Anthropic's API, or 
 of model calls. Nothing leaves the machine.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Callable, Mapping, Sequence

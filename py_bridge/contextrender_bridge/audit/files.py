@@ -10,8 +10,6 @@ or `input`, runs as `contextrender replay` reads them, or OpenTelemetry spans of
 each repeat the previous request's messages and add more are read as one run.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import zlib

@@ -5,8 +5,6 @@ read as a separate run. Usage is stored per session and model, not per call. The
 system prompt, but not the tools.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping

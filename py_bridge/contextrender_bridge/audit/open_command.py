@@ -5,8 +5,6 @@ requests of OpenAI's or Anthropic's API, JSON Lines runs, or exports of ContextR
 the newest sessions of agents on this machine are listed.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from datetime import datetime

@@ -5,8 +5,6 @@ the summary and the events that were kept. System prompts, tools and the prompts
 not recorded.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterable, Iterator
 from itertools import groupby

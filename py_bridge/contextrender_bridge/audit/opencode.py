@@ -4,8 +4,6 @@ A tool call and its result are one part of a message. After a compaction the his
 message that has the summary. A fork has copies of its parent's messages with new ids.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby

@@ -1,7 +1,5 @@
 """Reads an uploaded file for the console: its sessions, their diagnoses, and the data to import."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from base64 import b64decode

@@ -1,7 +1,5 @@
 """Opens agents' files and stores, even if they are compressed, damaged or in use."""
 
-from __future__ import annotations
-
 import codecs
 import json
 import sqlite3

@@ -5,8 +5,6 @@ starts another branch. A fork's file begins with a copy of its parent's events. 
 are not in the history, such as calls for summaries, are added as one separate run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Replays recorded runs to find what several settings would have cost and omitted."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Iterable, Sequence

@@ -3,8 +3,6 @@
 Long because it has the sentences and tables of every part of an audit.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -3,8 +3,6 @@
 Part of the cost is for writing a cache again: after a pause, at a resume, or after a compaction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import reduce

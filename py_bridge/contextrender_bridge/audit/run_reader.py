@@ -1,7 +1,5 @@
 """A recorded run, and functions for values that the readers of agents' sessions share."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -64,7 +62,7 @@ class RecordedRun:
         self.messages += messages
         self.times += [0.0] * len(messages)
 
-    def next_after_compaction(self) -> RecordedRun:
+    def next_after_compaction(self) -> "RecordedRun":
         """Return an empty run that continues this one after a compaction.
 
         It is of the same session. The number at the end of its id is one higher.

@@ -5,8 +5,6 @@ trace are one run. The run has the history of the call with the most messages, a
 calls.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

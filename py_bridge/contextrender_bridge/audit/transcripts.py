@@ -1,7 +1,5 @@
 """Reads recorded runs for a replay: files of runs, and all that `contextrender audit` reads."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterable

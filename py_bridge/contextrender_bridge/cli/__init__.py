@@ -4,8 +4,6 @@ A subcommand is a module, or a class in one, with `add_arguments(parser)` and `r
 `args.words` has the command and its arguments as they were typed.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import io

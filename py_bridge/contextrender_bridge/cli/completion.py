@@ -1,7 +1,5 @@
 """Print a shell's completion of commands and sessions: eval "$(contextrender completion bash)"."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Show every setting with its value, its source (environment, file or default) and its purpose."""
 
-from __future__ import annotations
-
 import argparse
 import textwrap
 

@@ -3,8 +3,6 @@
 Long because it has all checks.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import os

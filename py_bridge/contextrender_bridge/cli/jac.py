@@ -3,8 +3,6 @@
 `run` and `dot` read the graph of one user and write nothing. A server may run at the same time.
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """Serve recall, explain and sessions to MCP clients: over stdio, or over HTTP with --http."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 

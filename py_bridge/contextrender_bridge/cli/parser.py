@@ -1,7 +1,5 @@
 """The parser of a command's options, and an option and a question that several commands have."""
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

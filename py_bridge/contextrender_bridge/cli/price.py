@@ -1,7 +1,5 @@
 """Show a model's price and its source, or set your own price in the configuration file."""
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import asdict
 

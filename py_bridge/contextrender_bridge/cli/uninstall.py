@@ -1,7 +1,5 @@
 """List the files and plugins of ContextRender on this machine, and remove them."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Manage users and their tokens. Changes apply at once, even to running servers."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator
@@ -79,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def open_accounts(data: Path) -> Iterator[tuple[Runtime, Accounts]]:
+def open_accounts(data: Path) -> Iterator[tuple["Runtime", "Accounts"]]:
     """Open the store of a data folder, and yield it with its accounts while the block runs."""
     from contextrender_bridge.server.accounts.users import Accounts
     from contextrender_bridge.server.runtime import Runtime

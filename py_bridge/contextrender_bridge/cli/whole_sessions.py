@@ -1,7 +1,5 @@
 """The commands `export`, `import` and `delete`, which work on whole sessions."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -5,8 +5,6 @@ answer used a value that its prompt no longer had, or read a result again. Long 
 its sentence, its turns and its cost.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import accumulate

@@ -1,7 +1,5 @@
 """A worker process: its link to the supervisor, and an HTTP server that writes heartbeats."""
 
-from __future__ import annotations
-
 import asyncio
 import mmap
 import os

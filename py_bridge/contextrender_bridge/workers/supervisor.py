@@ -5,8 +5,6 @@ the listening socket open, so connections wait while a worker is replaced.
 Long because starting, watching and stopping workers share one state.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 import selectors

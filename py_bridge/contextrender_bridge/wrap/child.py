@@ -1,7 +1,5 @@
 """Runs the agent in the same terminal and process group, and forwards signals and its exit code."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The report that wrap prints when the agent ends: one line, or JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -44,7 +42,7 @@ class DeclaredTools:
     tokens_never_called: int = 0
 
     @classmethod
-    def of_tools(cls, tools: Sequence[ToolCost]) -> DeclaredTools:
+    def of_tools(cls, tools: Sequence[ToolCost]) -> "DeclaredTools":
         """Return the counts of the declared tools among these, without ContextRender's own.
 
         `declared` of a tool is the number of tokens of its declaration, 0 if it is not declared.

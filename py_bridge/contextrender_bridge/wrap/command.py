@@ -5,8 +5,6 @@ any other command, use: contextrender wrap --base-url-env NAME -- COMMAND. No fi
 changed.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shlex

@@ -5,8 +5,6 @@ of the machine can read command-line arguments. So if an argument has the addres
 a header instead.
 """
 
-from __future__ import annotations
-
 import secrets
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -44,7 +42,7 @@ class ProviderRoutes:
     upstreams: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def example(cls) -> ProviderRoutes:
+    def example(cls) -> "ProviderRoutes":
         """Return routes with placeholders, as `--dry-run` shows them."""
         return cls("http://127.0.0.1:PORT", "SECRET", "TOKEN")
 

@@ -1,7 +1,5 @@
 """The local server of a wrapped agent. It passes each route's requests to a provider's proxy."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Mapping
 from typing import Any

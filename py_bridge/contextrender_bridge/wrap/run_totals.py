@@ -1,7 +1,5 @@
 """Adds up the usage of a wrapped agent's calls, and estimates their usage with full history."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 Long because it has all steps of a run in one place.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

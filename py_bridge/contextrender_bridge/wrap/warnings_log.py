@@ -1,7 +1,5 @@
 """Writes warnings to a file while the agent uses the terminal."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Iterator

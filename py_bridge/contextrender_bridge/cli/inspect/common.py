@@ -3,8 +3,6 @@
 Long because it has the functions of all these commands.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Container, Sequence
 from typing import Any, Literal
@@ -55,7 +53,7 @@ class ServiceClient:
         except httpx.HTTPError as error:
             raise self._no_answer(f"No answer from {self.url}: {error}.") from None
 
-    def __enter__(self) -> ServiceClient:
+    def __enter__(self) -> "ServiceClient":
         return self
 
     def __exit__(self, *_: object) -> None:

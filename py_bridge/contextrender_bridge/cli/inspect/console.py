@@ -1,7 +1,5 @@
 """Open the console in a browser, signed in. Without a browser, print a link that works once."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import webbrowser

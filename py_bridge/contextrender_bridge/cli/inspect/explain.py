@@ -3,8 +3,6 @@
 It lists each result's age, reuse (c), relevance (s), usefulness (U) and tokens.
 """
 
-from __future__ import annotations
-
 import argparse
 
 from rich.console import Console, Group, RenderableType

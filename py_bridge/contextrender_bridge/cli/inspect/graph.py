@@ -1,7 +1,5 @@
 """Print a graph, for Graphviz, of which operations used which results."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Compare sessions sent with the full history (`--holdout`) with sessions that were rendered."""
 
-from __future__ import annotations
-
 import argparse
 
 from rich.console import Group, RenderableType

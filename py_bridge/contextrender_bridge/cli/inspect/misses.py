@@ -1,7 +1,5 @@
 """List the values that a session's answers used although they were not in the prompt."""
 
-from __future__ import annotations
-
 import argparse
 
 from rich.console import Group, RenderableType

@@ -1,7 +1,5 @@
 """Print complete results of a session, by position or by query."""
 
-from __future__ import annotations
-
 import argparse
 
 from contextrender_bridge.base.errors import CommandError

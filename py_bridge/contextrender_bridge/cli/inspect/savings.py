@@ -1,7 +1,5 @@
 """Show the tokens and dollars that all sessions saved, as counted when their calls were made."""
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Search the contents of sessions: results, calls and messages."""
 
-from __future__ import annotations
-
 import argparse
 
 from rich.console import Group, RenderableType

@@ -1,7 +1,5 @@
 """List sessions: size, savings, and the share of steps that had every value they used."""
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Mapping, Sequence

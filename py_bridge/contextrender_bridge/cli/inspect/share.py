@@ -1,7 +1,5 @@
 """Create, list or revoke share links, which are read-only, to one session."""
 
-from __future__ import annotations
-
 import argparse
 import time
 from urllib.parse import urlsplit

@@ -1,7 +1,5 @@
 """Show a session as a timeline of its results; with --turn, one call's prompt and answer."""
 
-from __future__ import annotations
-
 import argparse
 
 from rich.console import Console, Group, RenderableType

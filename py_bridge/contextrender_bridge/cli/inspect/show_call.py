@@ -1,7 +1,5 @@
 """Draw one model call: its budget, what its provider reported, its prompt and its answer."""
 
-from __future__ import annotations
-
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text

@@ -1,7 +1,5 @@
 """Show what each tool's results and declaration cost, and how much was never used."""
 
-from __future__ import annotations
-
 import argparse
 
 from rich.console import Console, Group, RenderableType

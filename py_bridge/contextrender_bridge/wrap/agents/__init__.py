@@ -1,7 +1,5 @@
 """The agents that wrap supports, by their names on the command line."""
 
-from __future__ import annotations
-
 from contextrender_bridge.wrap.agents.base import Agent
 from contextrender_bridge.wrap.agents.claude import Claude
 from contextrender_bridge.wrap.agents.codex import Codex

@@ -1,7 +1,5 @@
 """The interface of an agent: how a run of it is redirected by options, variables and files."""
 
-from __future__ import annotations
-
 import codecs
 import json
 import re
@@ -56,7 +54,7 @@ class RunRequest:
         """
         return not {"--help", "-h", "--version", short_version}.isdisjoint(self.arguments)
 
-    def run_unchanged(self) -> Redirect:
+    def run_unchanged(self) -> "Redirect":
         """Return the run as the user requested it, for commands that make no model calls."""
         return Redirect(list(self.arguments), makes_model_calls=False)
 

@@ -1,7 +1,5 @@
 """Claude Code: redirected by `--settings`, which has priority over its settings files."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ whose value Codex takes from a variable. For a configured provider, `env_http_he
 variable. The built-in provider does not have that option; its variable is `OPENAI_PROJECT`.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 from pathlib import Path

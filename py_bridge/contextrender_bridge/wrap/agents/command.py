@@ -1,7 +1,5 @@
 """Agents whose provider's address is set by a variable: mini-swe-agent, and other commands."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

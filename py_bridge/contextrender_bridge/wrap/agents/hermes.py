@@ -5,8 +5,6 @@ headers and body. The settings of an administrator's managed folder are copied i
 Long because Hermes finds a provider's address in four places, each with rules of its own.
 """
 
-from __future__ import annotations
-
 import json
 from urllib.parse import urlsplit
 

@@ -1,7 +1,5 @@
 """Reads Hermes' settings: the user's configuration and `.env`, overridden by an administrator's."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

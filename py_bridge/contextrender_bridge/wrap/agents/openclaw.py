@@ -5,8 +5,6 @@ name has the id of this process. It is deleted when the run ends, or by the next
 killed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """opencode: redirected by `OPENCODE_CONFIG_CONTENT`, which it merges over its configuration."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Sequence
