@@ -38,6 +38,10 @@ def test_sessions_are_listed_and_searched(service: Service) -> None:
     output = run(service, "sessions", "--search", "NIGHTLY-0", "--limit", "5")
     assert output.count("nightly-0") == 5 and ORDERS not in output
     assert "no sessions with" in run(service, "sessions", "--search", "nowhere")
+    by_turns = run_json(service, "sessions", "--sort", "turns", "--limit", "5")["sessions"]
+    turns = [row["turns"] for row in by_turns]
+    assert turns == sorted(turns, reverse=True) and turns[0] > turns[-1]
+    assert "sort must be one of" in run(service, "sessions", "--sort", "colour", status=1)
 
 
 @pytest.mark.slow
@@ -251,14 +255,16 @@ def test_savings_are_equal_in_every_view(service: Service, console: Console) -> 
         secret = link["path"].split("view=")[1].split("&")[0]
         assert complete(service.of(secret), "savings", session=model)["totals"] == totals
     assert rows["nobody-knows-this"]["cost"] is None
+    priced = run_json(service, "savings", "--price", "nobody-knows-this:input=2,output=8")["rows"]
+    assert {row["model"]: row["cost"] for row in priced}["nobody-knows-this"] > 0
 
-    told = {}
+    cost_texts = {}
     for model in MODELS:
         console.open(model, "savings")
         figure = console.page.locator(".savings .figure", has_text="Cost, estimated").locator("dd")
         expect(figure).to_have_text(re.compile("instead of|no price"))
-        told[model] = figure.inner_text()
-    assert told["nobody-knows-this"] == "no price"
+        cost_texts[model] = figure.inner_text()
+    assert cost_texts["nobody-knows-this"] == "no price"
     console.page.evaluate("location.hash = '#/overall'")
     sums = {
         name: sum(row[name] for row in service("total_savings")["rows"])
@@ -272,7 +278,7 @@ def test_savings_are_equal_in_every_view(service: Service, console: Console) -> 
         line = console.page.locator("tbody tr", has_text=model).filter(
             has_text=re.compile(r"^\d{4}-")
         )
-        expect(line).to_contain_text(told[model])
+        expect(line).to_contain_text(cost_texts[model])
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.setting_kinds import PRICE_EXAMPLE
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.inspect.common import (
@@ -71,16 +72,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DAY",
         help="first day in UTC: 2026-01-31, today or yesterday (all days)",
     )
+    parser.add_argument(
+        "--price",
+        action="append",
+        default=[],
+        metavar="PRICE",
+        help=f"your own price, as {PRICE_EXAMPLE}",
+    )
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the table of savings.
 
-    The price settings of this machine are sent to the service, so that they also apply to a remote
-    one.
+    The price settings of this machine, and then the options' prices, are sent to the service, so
+    that they also apply to a remote one.
     """
-    since, prices = as_day(args.since), own_prices()
+    since, prices = as_day(args.since), [*own_prices(), *args.price]
     with ServiceClient() as service:
         view = service.ask("total_savings", since=since, prices=prices)
     return print_view(args, view, lambda view: draw(view, args.by))

@@ -22,6 +22,7 @@ from contextrender_bridge.printing import add_count, add_json
 MIN_NAME_CHARS, MAX_NAME_CHARS = 8, 20
 MIN_ABOUT_WIDTH = 36
 """The width of the column with the user's first words, for which numbers are left out."""
+SORTS = ("last", "turns", "tokens", "saved", "cost", "tools", "model", "client")
 HEADS = (
     *("session", "about", "turns", "results", "tokens"),
     *("saved", "cost", "all values", "model", "tools", "last"),
@@ -43,13 +44,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--since", default="", metavar="DAY", help="only sessions active since this day (UTC)"
     )
+    parser.add_argument(
+        "--sort", default="", metavar="BY", help=f"one of {', '.join(SORTS)} (newest first)"
+    )
     add_count(parser, "--limit", "show at most N sessions (%(default)s)", 20)
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a table of the sessions that match the options."""
-    filters = {"query": args.search, "since": as_day(args.since)}
+    filters = {"query": args.search, "since": as_day(args.since), "sort": args.sort}
     with ServiceClient() as service:
         page = service.ask("list_sessions", limit=args.limit, prices=own_prices(), **filters)
     return print_view(args, page, lambda page: draw(page, args.search))
