@@ -15,7 +15,13 @@ from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResp
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.config import get_config
 
-from contextrender_bridge.adapters.planning import Planner, RenderedHistory, shown_parts
+from contextrender_bridge.adapters.planning import (
+    Planner,
+    RenderedHistory,
+    chat_answer,
+    chat_call,
+    shown_parts,
+)
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.contents import holds_text, with_text
 
@@ -79,15 +85,10 @@ def _as_chat(message: AnyMessage) -> Json:
     # A message of the model has a text and calls. Other parts of it, such as reasoning, are not
     # recorded.
     calls = [
-        {
-            "id": call["id"],
-            "type": "function",
-            "function": {"name": call["name"], "arguments": json.dumps(call["args"], default=str)},
-        }
+        chat_call(call["id"], call["name"], json.dumps(call["args"], default=str))
         for call in message.tool_calls
     ]
-    tool_calls = {"tool_calls": calls} if calls else {}
-    return {"role": "assistant", "content": message.text, **tool_calls}
+    return chat_answer(message.text, calls)
 
 
 def _render_request(request: ModelRequest, rendered: RenderedHistory | None) -> ModelRequest:

@@ -141,6 +141,17 @@ def rendered_history(fit: RenderedRequest) -> RenderedHistory | None:
     return RenderedHistory(fit.plan, transcript.positions)
 
 
+def chat_call(call_id: str | None, name: str, arguments: str) -> Json:
+    """Return a tool call of a chat message. `arguments` is JSON text."""
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def chat_answer(text: str, calls: Sequence[Json]) -> Json:
+    """Return a chat message of the model with this text and these tool calls."""
+    # Providers refuse an empty list of calls.
+    return {"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}
+
+
 def shown_parts(
     parts: Sequence[Any], is_reasoning: Callable[[Any], bool], show: Callable[[Any], Any]
 ) -> list[Any]:

@@ -35,6 +35,8 @@ from contextrender_bridge.adapters.planning import (
     Planner,
     RemainingMessage,
     RenderedHistory,
+    chat_answer,
+    chat_call,
     shown_parts,
 )
 from contextrender_bridge.base.wire import Json
@@ -114,16 +116,11 @@ def _as_chat(message: ModelMessage) -> list[Json]:
     # Join the texts of a response, and convert its calls.
     text = "\n".join(part.content for part in parts if isinstance(part, TextPart))
     calls = [
-        {
-            "id": part.tool_call_id,
-            "type": "function",
-            "function": {"name": part.tool_name, "arguments": part.args_as_json_str()},
-        }
+        chat_call(part.tool_call_id, part.tool_name, part.args_as_json_str())
         for part in parts
         if isinstance(part, ToolCallPart)
     ]
-    tool_calls = {"tool_calls": calls} if calls else {}
-    return [{"role": "assistant", "content": text, **tool_calls}]
+    return [chat_answer(text, calls)]
 
 
 def _request_message(part: Any) -> Json:

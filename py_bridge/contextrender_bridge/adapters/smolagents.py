@@ -16,7 +16,12 @@ from typing import Any, ClassVar, TypeVar
 
 from smolagents import ChatMessage, MessageRole, MultiStepAgent
 
-from contextrender_bridge.adapters.planning import Planner, RenderedHistory, rendered_history
+from contextrender_bridge.adapters.planning import (
+    Planner,
+    RenderedHistory,
+    chat_call,
+    rendered_history,
+)
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.contents import plain_text, with_text
 from contextrender_bridge.dialects.observations import CALL_NAME
@@ -141,8 +146,7 @@ def _call(assistant_position: int, number: int, text: str) -> Json:
         pass
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments, default=str)
-    function = {"name": str(name), "arguments": arguments}
-    return {"id": f"step-{assistant_position}-{number}", "type": "function", "function": function}
+    return chat_call(f"step-{assistant_position}-{number}", str(name), arguments)
 
 
 def _content(content: Any) -> Any:

@@ -6,7 +6,7 @@
  *     new ToolLoopAgent({ model, tools, prepareStep: contextRenderStep({ session: "run-17" }) })
  */
 
-import { PromptTranscript, type PromptMessage } from "./ai_prompt.js";
+import { modelId, readPrompt, type PromptMessage } from "./ai_prompt.js";
 import { fitter, type AdapterOptions } from "./fitter.js";
 
 /** The parameters of a model call that are read. */
@@ -24,8 +24,6 @@ interface Step<M> {
   model?: unknown;
 }
 
-const read = <M extends PromptMessage>(items: readonly M[]) => new PromptTranscript(items);
-
 /**
  * Returns a middleware that sends the model the prompt within its budget. A call may name its
  * session by `providerOptions: { contextrender: { session: "run-17" } }`.
@@ -38,7 +36,7 @@ export function contextRenderMiddleware(options: AdapterOptions = {}) {
     async transformParams<P extends Params>(call: { params: P; model?: unknown }): Promise<P> {
       const { contextrender: ownOptions, ...others } = call.params.providerOptions ?? {};
       const session = ownOptions?.["session"] as string | undefined;
-      const prompt = await fit(call.params.prompt, read, { session, model: modelId(call.model) });
+      const prompt = await fit(call.params.prompt, readPrompt, { session, model: modelId(call.model) });
       const providerOptions = ownOptions ? others : call.params.providerOptions;
       return { ...call.params, prompt, ...(providerOptions ? { providerOptions } : {}) };
     },
@@ -51,7 +49,7 @@ export function contextRenderStep(options: AdapterOptions = {}) {
   return async function prepareStep<M extends PromptMessage>(
     step: Step<M>,
   ): Promise<{ messages: M[] }> {
-    const messages = await fit(historyOf(step), read<M>, { model: modelId(step.model) });
+    const messages = await fit(historyOf(step), readPrompt<M>, { model: modelId(step.model) });
     return { messages };
   };
 }
@@ -76,9 +74,4 @@ function historyOf<M>(step: Step<M>): M[] {
 /** Returns the messages that a person added before a step, while the agent was running. */
 function steeringOf<M>(step: object): readonly M[] {
   return (step as Partial<Step<M>>).experimental_steeringMessages ?? [];
-}
-
-function modelId(model: unknown): string | undefined {
-  if (typeof model === "string") return model.split("/").at(-1);
-  return (model as { modelId?: string } | undefined)?.modelId;
 }

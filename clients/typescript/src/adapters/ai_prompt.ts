@@ -36,7 +36,18 @@ type Place = { message: number } | { results: (number | null)[] } | null;
 
 const ROLES = ["system", "user", "assistant"];
 
-export class PromptTranscript<T extends PromptMessage> implements Transcript<T> {
+/** Returns the transcript of a prompt. */
+export function readPrompt<T extends PromptMessage>(items: readonly T[]): Transcript<T> {
+  return new PromptTranscript(items);
+}
+
+/** Returns the name of a model, which is given as the SDK's model or as `provider/name`. */
+export function modelId(model: unknown): string | undefined {
+  if (typeof model === "string") return model.split("/").at(-1);
+  return (model as { modelId?: string } | undefined)?.modelId;
+}
+
+class PromptTranscript<T extends PromptMessage> implements Transcript<T> {
   readonly messages: ChatMessage[] = [];
   readonly #items: readonly T[];
   readonly #places: Place[];

@@ -7,7 +7,7 @@
  */
 
 import { ContextRender } from "../client.js";
-import { PromptTranscript, type PromptMessage } from "./ai_prompt.js";
+import { modelId, readPrompt, type PromptMessage } from "./ai_prompt.js";
 import { fitter, type AdapterOptions } from "./fitter.js";
 
 /** The fields of a model call that are read. */
@@ -40,9 +40,7 @@ export class ContextRenderProcessor {
     const memory = request.requestContext?.get("MastraMemory") as
       | { thread?: { id?: string } }
       | undefined;
-    const model = (request.model as { modelId?: string } | undefined)?.modelId;
-    const read = (items: readonly M[]) => new PromptTranscript(items);
-    const session = memory?.thread?.id;
-    return { prompt: await this.#fit(request.prompt, read, { session, model }) };
+    const call = { session: memory?.thread?.id, model: modelId(request.model) };
+    return { prompt: await this.#fit(request.prompt, readPrompt<M>, call) };
   }
 }
