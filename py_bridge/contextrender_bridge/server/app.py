@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Route
 
@@ -14,7 +15,7 @@ from contextrender_bridge.base.settings import Settings, current_settings
 from contextrender_bridge.base.spans import use_opentelemetry
 from contextrender_bridge.server.accounts.users import Accounts
 from contextrender_bridge.server.front import Front
-from contextrender_bridge.server.http.bodies import REFUSALS
+from contextrender_bridge.server.http.bodies import refuse_route
 from contextrender_bridge.server.http.pages import console_routes, graph_routes
 from contextrender_bridge.server.limits.retention import Retention
 from contextrender_bridge.server.mounted_proxy import PATHS, mounted_proxy
@@ -114,7 +115,7 @@ def build_app(data: Path, *, app: Path | None = None, is_only_worker: bool = Tru
     starlette = Starlette(
         routes=[*service.routes(), *console_routes(), *proxied],
         middleware=[Middleware(service.front.middleware)],
-        exception_handlers=REFUSALS,
+        exception_handlers={HTTPException: refuse_route},
         lifespan=lifespan,
     )
     starlette.router.redirect_slashes = False

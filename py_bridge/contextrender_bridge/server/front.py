@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from contextrender_bridge.asgi import (
@@ -170,16 +170,16 @@ class Admission:
         self._threads.shutdown(wait=True)
         self.sign_in.close()
 
-    def caller_finder(self, request: Request) -> FindCaller:
-        """Return a function that finds the caller by the request's token, link or cookie.
+    def find_caller(self, request: Request) -> Caller | None:
+        """Return the caller by the request's token, link or cookie; None if there is none.
 
         The bearer of a request is a token or the secret of a link. The cookie counts only without a
-        bearer. The function reads the store, so it must not run on the event loop.
+        bearer. This reads the store, so it must not run on the event loop.
         """
-        token, accounts = bearer_of(request), self._accounts
+        token = bearer_of(request)
         if token or "cookie" not in request.headers:
-            return lambda: accounts.caller(token) or accounts.visitor(token)
-        return self.sign_in.caller_finder(request)
+            return self._accounts.caller(token) or self._accounts.visitor(token)
+        return self.sign_in.find_caller(request)
 
     def admit(self, find_caller: FindCaller) -> Caller:
         """Return the caller, and count a call of that user. This blocks the thread.
@@ -281,7 +281,7 @@ class Front:
                     guard.check(scope)
                     with self.admission.bodies.reading(scope, receive) as limited_receive:
                         await app(scope, limited_receive, send_with_id)
-                except ClientDisconnected:
+                except (ClientDisconnected, ClientDisconnect):
                     pass  # Nobody waits for a reply.
                 except ContextRenderError as error:
                     if request.status:  # A reply that has begun can only be broken off.
@@ -298,7 +298,7 @@ class Front:
 
         The caller is admitted before the body is read, unless the body is small.
         """
-        find_caller, name = self.admission.caller_finder(request), request.path_params["name"]
+        find_caller = partial(self.admission.find_caller, request)
         caller = None if _is_small(request) else await self.admission.admit_async(find_caller)
         body = await request.body()
 
@@ -306,11 +306,12 @@ class Front:
             """Return the caller. Admit it now, in the walker's thread, if that was not done yet."""
             return caller or self.admission.admit(find_caller)
 
-        return json_response(await self._run_walker(name, body, admit))
+        reply = await self._run_walker(request.path_params["name"], body, admit)
+        return json_response(reply)
 
     async def get_node(self, request: Request, fields: Mapping[str, Any]) -> Any:
         """Return the reply of the walker `get_node` for the user of a request."""
-        admit = partial(self.admission.admit, self.admission.caller_finder(request))
+        admit = partial(self.admission.admit, partial(self.admission.find_caller, request))
         return await self._run_walker("get_node", fields, admit)
 
     async def call_inside(

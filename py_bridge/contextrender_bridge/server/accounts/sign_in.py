@@ -128,17 +128,16 @@ class SignIn:
         reply.delete_cookie(_cookie_name(request), path=COOKIE_PATH)
         return reply
 
-    def caller_finder(self, request: Request) -> FindCaller:
-        """Return a function that finds the caller of a request by its cookie.
+    def find_caller(self, request: Request) -> Caller | None:
+        """Return the caller of a request by its cookie; None without a valid cookie.
 
-        Without a cookie, the function returns None. Raise InvalidRequest (403) if another site's
-        page sends the request.
+        It reads the store, so it must not run on the event loop. Raise InvalidRequest (403) if
+        another site's page sends the request.
         """
         if not (cookie := request.cookies.get(_cookie_name(request))):
-            return lambda: None
+            return None
         _check_origin(request)
-        proof = request.headers.get(PROOF, "")
-        return lambda: self._accounts.console_caller(cookie, proof)
+        return self._accounts.console_caller(cookie, request.headers.get(PROOF, ""))
 
     def _token(self, name: str, password: str, address: str) -> str:
         """Return a token for a name and password, and record the login in the audit log.

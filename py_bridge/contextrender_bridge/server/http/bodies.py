@@ -25,7 +25,6 @@ from typing import (
     get_type_hints,
 )
 
-from contextrender_bridge.asgi import ClientDisconnected
 from contextrender_bridge.base.errors import (
     ContextRenderError,
     InvalidRequest,
@@ -39,7 +38,7 @@ from contextrender_bridge.store.writes import StoreUnavailable
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json, to_jsonable_python
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 LARGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
@@ -224,22 +223,10 @@ def refusal(failure: BaseException, place: str) -> ContextRenderError:
     return ServerError("The server failed on this request; nothing was written.")
 
 
-async def _refuse_route(_: Request, error: Exception) -> Response:
+async def refuse_route(_: Request, error: Exception) -> Response:
     """Raise InvalidRequest for a wrong method of a path, otherwise NotFound."""
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
         allowed_method = (error.headers or {}).get("Allow", "POST")
         raise InvalidRequest(f"Use {allowed_method} here.", code="wrong_method", status=405)
     raise NotFound("Nothing is here; walkers are at /walker/NAME.")
-
-
-async def _stop_answering(_: Request, __: Exception) -> Response:
-    """Raise ClientDisconnected, because nobody waits for a reply."""
-    raise ClientDisconnected
-
-
-REFUSALS: Any = {
-    HTTPException: _refuse_route,
-    ClientDisconnect: _stop_answering,
-}
-"""Handlers of exceptions for Starlette. They raise our own errors, which the front answers."""
