@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.engine.history.growable_arrays import decode_vector
+from contextrender_bridge.engine.history.growable_arrays import decode_vectors
 from contextrender_bridge.runtime.session_lease import WORKING_SET
 
 from tests.api.client import Api
@@ -80,7 +80,7 @@ def test_another_model_embeds_again_when_needed(
     alice.api("render", **fields)
     assert models(alice) == [SCRIPTED] * len(POSITIONS)
     for node in alice.graph().of("ToolResult"):
-        vector = decode_vector(node.fields["embedding"])
+        (vector,) = decode_vectors([node.fields["embedding"]])
         assert len(vector) == 3
         assert np.linalg.norm(vector) == pytest.approx(1)
     monkeypatch.delenv("CTXGRAPH_EMBED_MODEL")

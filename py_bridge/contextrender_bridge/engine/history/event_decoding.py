@@ -2,11 +2,12 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, cast
 
-from contextrender_bridge.engine.history.growable_arrays import decode_vector
+from contextrender_bridge.engine.history.growable_arrays import decode_vectors
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.history.reuse import Use
 from contextrender_bridge.engine.text.transcript import (
@@ -43,19 +44,23 @@ def append_stored(
     when they are needed.
     """
     history.vectors.use_model(embed_model)
+    vectors: dict[int, bytes] = {}  # the stored vectors by the results' numbers
     for message_rows in _by_message(rows):
         head = message_rows[0]  # the message's text or result; its calls follow
         events = _events_of(message_rows)
         first_event = history.events
         history.append(events, head["digest"], _message(events), head.get("timestamp", 0.0))
-        # Add the message's uses of results, and the vector of its result.
+        # Add the message's uses of results.
         if stored_uses is None:
             history.trace(first_event, events)
         else:
             _add_stored_uses(history, first_event, events, stored_uses)
         if head.get("embedding") and head["embedding_model"] == embed_model:
-            newest_result = len(history.results) - 1
-            history.vectors.put(newest_result, decode_vector(head["embedding"]))
+            vectors[len(history.results) - 1] = head["embedding"]
+    # A model's vectors have one dimension. If a row is damaged, all vectors are computed again.
+    if vectors:
+        with suppress(ValueError):
+            history.vectors.put([*vectors], decode_vectors([*vectors.values()]))
 
 
 def _by_message(rows: Iterable[Fields]) -> Iterator[list[Fields]]:

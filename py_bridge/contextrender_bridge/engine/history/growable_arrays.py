@@ -1,5 +1,6 @@
 """Arrays that grow at the end: of numbers, and of embedding vectors (unit length, float32)."""
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -86,9 +87,15 @@ def encode_vector(vector: Vectors) -> bytes:
     return vector.astype("<f4").tobytes()
 
 
-def decode_vector(encoded: bytes) -> Vectors:
-    """Return the vector that `encode_vector` wrote. Raise ValueError for anything else."""
-    return np.frombuffer(encoded, dtype="<f4").astype(np.float32)
+def decode_vectors(encoded: Sequence[bytes]) -> Vectors:
+    """Return the vectors that `encode_vector` wrote, shape (n, d), of at least one vector.
+
+    Raise ValueError for anything else, and if the vectors have different dimensions.
+    """
+    if len({len(vector) for vector in encoded}) > 1:
+        raise ValueError("the vectors have different dimensions")
+    numbers = np.frombuffer(b"".join(encoded), dtype="<f4").astype(np.float32)
+    return numbers.reshape(len(encoded), -1)
 
 
 class VectorTable:
@@ -121,25 +128,28 @@ class VectorTable:
             self._rows = np.zeros((0, 0), np.float32)
             self._present = np.zeros(0, np.bool_)
 
-    def put(self, result: int, vector: Vectors) -> None:
-        """Set the unit vector of a result, shape (d,).
+    def put(self, results: Sequence[int], vectors: Vectors) -> None:
+        """Set the unit vectors of results, shape (n, d). `results` has the numbers in order.
 
         If the vectors in the table have another dimension, drop them first.
         """
-        if self._rows.shape[1] != len(vector):
-            self._rows = np.zeros((len(self._rows), len(vector)), np.float32)
+        if not len(results):
+            return
+        dimension = vectors.shape[1]
+        if self._rows.shape[1] != dimension:
+            self._rows = np.zeros((len(self._rows), dimension), np.float32)
             self._present[:] = False
             self.unsaved.clear()
-        if result >= len(self._rows):  # grow both arrays by half
-            size = max(result + 1, len(self._rows) * 3 // 2, 16)
-            rows = np.zeros((size, len(vector)), np.float32)
+        if results[-1] >= len(self._rows):  # grow both arrays by half
+            size = max(results[-1] + 1, len(self._rows) * 3 // 2, 16)
+            rows = np.zeros((size, dimension), np.float32)
             rows[: len(self._rows)] = self._rows
             self._rows = rows
             self._present = np.concatenate(
                 [self._present, np.zeros(size - len(self._present), np.bool_)]
             )
-        self._rows[result] = vector
-        self._present[result] = True
+        self._rows[results] = vectors
+        self._present[results] = True
 
     def encoded_unsaved(self) -> dict[int, bytes]:
         """Return the encoded vectors that are not in the store yet, by result number."""

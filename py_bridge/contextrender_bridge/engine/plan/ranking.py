@@ -170,10 +170,9 @@ class Relevance:
             task_vector = vectors[1].copy()  # a view would keep all vectors in memory
         if history.first_user >= 0:
             table.task = task_vector
-        for result, vector in zip(new_results, result_vectors, strict=True):
-            table.put(result, vector)
-            table.unsaved.add(result)
-            self.new_vectors[result] = vector
+        table.put(new_results, result_vectors)
+        table.unsaved.update(new_results)
+        self.new_vectors.update(zip(new_results, result_vectors, strict=True))
         return task_vector, latest_vector
 
     def _tokens(self, results: Sequence[int], texts: Sequence[str], task: str) -> int:
