@@ -3,8 +3,6 @@
 Names are imported when they are first used: a client waits for no other's libraries.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

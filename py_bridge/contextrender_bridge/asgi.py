@@ -1,7 +1,5 @@
 """Types and functions of our ASGI applications: bodies, errors, startup and shutdown."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping, Sequence
 from contextlib import suppress

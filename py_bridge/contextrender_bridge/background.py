@@ -1,7 +1,5 @@
 """Work in a thread while a block runs, and reports of the progress of a start."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

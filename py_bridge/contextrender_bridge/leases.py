@@ -4,8 +4,6 @@ The folder's name is the process's id and start time. A killed process does not 
 The start time distinguishes it from a later process of the same id, so the next check removes it.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

@@ -1,7 +1,5 @@
 """A command's listening socket, which is open before its address is printed, and its server."""
 
-from __future__ import annotations
-
 import errno
 import socket
 from typing import TYPE_CHECKING, Any
@@ -56,7 +54,7 @@ def address(listener: socket.socket, name: str = "") -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def http_config(app: Any, **options: Any) -> Config:
+def http_config(app: Any, **options: Any) -> "Config":
     """Return uvicorn's settings for an ASGI app of ours. `options` override these defaults."""
     from uvicorn import Config
 

@@ -6,8 +6,6 @@ Any site's page can send requests to loopback. If its own host name points there
 can also read the answers. But it cannot choose the `Host` and `Origin` that its browser sends.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from asyncio import TimerHandle, Transport

@@ -3,8 +3,6 @@
 The first line names the replaced messages, so that the next compaction can continue their branch.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """The sizes in tokens that the text of a compaction may have."""
 
-from __future__ import annotations
-
 from typing import Final
 
 DEFAULT_TOKENS: Final[int] = 48_000

@@ -1,7 +1,5 @@
 """The content codings of HTTP bodies, as far as this installation can read them."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module

@@ -18,8 +18,6 @@ ContextRenderError
 CommandError            a command must stop; the message is for its user
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 

@@ -1,7 +1,5 @@
 """Commands of this environment's installer: to install a missing part, to remove the program."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import platform

@@ -5,8 +5,6 @@ a row of its own, `claude-opus-4-8` has the row of `claude-opus-4-6`. The names 
 only in numbers and dates.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """The network proxy that the environment names for an address (`HTTPS_PROXY`, `NO_PROXY`)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from ipaddress import ip_address, ip_network

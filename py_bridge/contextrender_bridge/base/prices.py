@@ -4,8 +4,6 @@ The arguments of `Prices.of` take precedence over the setting `prices`, and the 
 table. A model that is not in the table has the price of the newest model of its family.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -74,7 +72,7 @@ class Prices:
     by_model: Mapping[str, Price]
 
     @classmethod
-    def of(cls, prices: Sequence[str] = ()) -> Prices:
+    def of(cls, prices: Sequence[str] = ()) -> "Prices":
         """Return the prices in the setting `prices` and in the argument `prices`.
 
         The argument takes precedence. Each of its texts has the form

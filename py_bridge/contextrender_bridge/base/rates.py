@@ -8,8 +8,6 @@ tiers (`priority`). For the fast mode and for regions it has a factor for all pr
 own tools cost extra for each use (`2 web searches`); the table has prices of web searches.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from math import prod

@@ -1,7 +1,5 @@
 """Functions that parse a setting's text. They raise InvalidSetting for an impossible value."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path

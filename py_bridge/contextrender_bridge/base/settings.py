@@ -8,8 +8,6 @@ as in `threads = 8`. `CONTEXTRENDER_CONFIG` is its path. Without that variable, 
 `config.toml` in this user's configuration folder.
 """
 
-from __future__ import annotations
-
 import difflib
 import importlib
 import json

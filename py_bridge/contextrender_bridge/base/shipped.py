@@ -3,8 +3,6 @@
 `make data` writes these files.
 """
 
-from __future__ import annotations
-
 import json
 from base64 import b64decode
 from collections.abc import Mapping

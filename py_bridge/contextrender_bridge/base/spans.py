@@ -4,8 +4,6 @@ A span has names, counts and types of failures, never contents. An exception is 
 only, because its message may quote contents.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext

@@ -1,7 +1,5 @@
 """A model call's usage, an estimate of its usage with the full history, and the reply to it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -47,7 +45,7 @@ class Usage:
     @classmethod
     def of_prompt(
         cls, prompt: int, cache_read: int = 0, output: int = 0, embedded: int = 0
-    ) -> Usage:
+    ) -> "Usage":
         """Return the usage of a call with `prompt` tokens.
 
         `cache_read` of these were read from the cache, the others are uncached.
@@ -56,7 +54,7 @@ class Usage:
             uncached=prompt - cache_read, cache_read=cache_read, output=output, embedded=embedded
         )
 
-    def plus(self, other: Usage) -> Usage:
+    def plus(self, other: "Usage") -> "Usage":
         """Return the sum of both usages, with the model of this one."""
         counts = [field.name for field in fields(self) if field.name != "model"]
         sums = {count: getattr(self, count) + getattr(other, count) for count in counts}
@@ -162,7 +160,7 @@ class ProviderReply:
     error: str = ""
 
     @classmethod
-    def of(cls, values: object) -> ProviderReply:
+    def of(cls, values: object) -> "ProviderReply":
         """Return the reply with these fields. Raise InvalidRequest if one is unknown or invalid."""
         if not isinstance(values, Mapping) or set(values).difference(REPLY_FIELDS):
             raise InvalidRequest(f"a provider's reply has {', '.join(REPLY_FIELDS)}")

@@ -6,8 +6,6 @@ All formats have the same few counts, under different names. A reply whose promp
 or cannot be read has no usage, rather than a usage of 0.
 """
 
-from __future__ import annotations
-
 import codecs
 import json
 import math

@@ -4,8 +4,6 @@ pydantic-core is several times faster on long texts, and both agree on every JSO
 pydantic-core refuses, such as lone surrogates, the standard library reads and writes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

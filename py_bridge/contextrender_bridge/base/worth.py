@@ -5,8 +5,6 @@ cost less under the live default than with the full history, although results we
 Shorter runs save little, because a prompt cache makes their tokens cheap.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final
 
