@@ -27,8 +27,7 @@ def main() -> None:
         data = Path(folder) / "data"
         record(data, calls)
         print(
-            f"Seconds for the last of {calls:,} calls of one session, in a new server",
-            flush=True,
+            f"Seconds for the last of {calls:,} calls of one session, in a new server", flush=True
         )
         for endpoint in ("explain", "get_call"):
             seconds = min(time_first(data, endpoint, calls) for _ in range(REPEATS))

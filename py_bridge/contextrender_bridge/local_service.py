@@ -19,12 +19,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from contextrender_bridge.background import report_progress
-from contextrender_bridge.base.errors import (
-    CommandError,
-    NoCredentials,
-    Unreachable,
-    error_of,
-)
+from contextrender_bridge.base.errors import CommandError, NoCredentials, Unreachable, error_of
 from contextrender_bridge.base.installing import how_to_serve
 from contextrender_bridge.base.settings import process_environment, read_settings
 from contextrender_bridge.client.connection import network_options

@@ -213,9 +213,7 @@ class Settings:
         frozenset(), "proxy: tools (names, globs) whose results never change", as_patterns
     )
     pin_tools: frozenset[str] = _row(
-        frozenset(),
-        "proxy: tools (names, globs) whose results stay while they fit",
-        as_patterns,
+        frozenset(), "proxy: tools (names, globs) whose results stay while they fit", as_patterns
     )
     holdout: float = _row(
         0.0, "proxy: share of sessions with full history, for comparison (`10%`)", as_share

@@ -144,11 +144,7 @@ class CompactedHistory:
         return read_texts(self.history, self.messages)
 
     def _write(
-        self,
-        texts: TextChoice,
-        results: Sequence[CompactedResult],
-        size: int,
-        summary: str = "",
+        self, texts: TextChoice, results: Sequence[CompactedResult], size: int, summary: str = ""
     ) -> str:
         """Return the text of a compaction of all messages, with the given texts and results.
 

@@ -16,13 +16,7 @@ from contextrender_bridge.engine.replay.recall_measures import (
     RecallScore,
     recall_events,
 )
-from contextrender_bridge.evaluation.billing import (
-    Biller,
-    Prompts,
-    Unit,
-    add_bills,
-    empty_bills,
-)
+from contextrender_bridge.evaluation.billing import Biller, Prompts, Unit, add_bills, empty_bills
 from contextrender_bridge.evaluation.cases import Case
 from contextrender_bridge.evaluation.runs import Run
 

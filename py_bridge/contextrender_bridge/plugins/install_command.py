@@ -15,12 +15,7 @@ from contextrender_bridge.base.paths import data_dir, make_private
 from contextrender_bridge.plugins.changes import Change
 from contextrender_bridge.plugins.hosts import HOSTS
 from contextrender_bridge.plugins.hosts.base import Host
-from contextrender_bridge.plugins.options import (
-    AFTER_SUMMARY,
-    COMPACT,
-    RENDER,
-    PluginOptions,
-)
+from contextrender_bridge.plugins.options import AFTER_SUMMARY, COMPACT, RENDER, PluginOptions
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,15 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from contextrender_bridge.asgi import (
-    App,
-    Headers,
-    Receive,
-    Scope,
-    Send,
-    answer_lifespan,
-    read_body,
-)
+from contextrender_bridge.asgi import App, Headers, Receive, Scope, Send, answer_lifespan, read_body
 from contextrender_bridge.base.contents import decode_body
 from contextrender_bridge.base.errors import InvalidRequest, NotFound
 from contextrender_bridge.proxy.app import Proxy

@@ -23,26 +23,11 @@ from contextrender_bridge.cli.inspect.common import (
 from contextrender_bridge.printing import add_json
 
 DAY = timedelta(days=1)
-HEADS = (
-    "calls",
-    "full",
-    "sent",
-    "saved",
-    "cost",
-    "full cost",
-    "all values",
-)
+HEADS = ("calls", "full", "sent", "saved", "cost", "full cost", "all values")
 WEIGHTS = (0, 6, 4, 5, 9, 8, 7, 10)
 """The weights for `fit_table`: of the groups' names, then of each column of `HEADS`."""
 GROUPS = ("day", "model", "client", "policy", "delivery")
-SUMMED_COUNTS = (
-    "calls",
-    "full",
-    "full_capped",
-    "prompt",
-    "steps",
-    "steps_with_misses",
-)
+SUMMED_COUNTS = ("calls", "full", "full_capped", "prompt", "steps", "steps_with_misses")
 SUMMED_COSTS = ("cost", "full_cost")
 TERMS = {
     "full": "prompt tokens with the full history, at most the model's window, with system prompt "

@@ -11,11 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from contextrender_bridge.engine.history.history import NO_CALL
-from contextrender_bridge.engine.plan.policy_input import (
-    NO_SUBSTITUTE,
-    PolicyInput,
-    to_substitute,
-)
+from contextrender_bridge.engine.plan.policy_input import NO_SUBSTITUTE, PolicyInput, to_substitute
 from contextrender_bridge.engine.plan.selection import Selection, Substitute, TextSelection
 from contextrender_bridge.engine.policies.baselines import prune
 from contextrender_bridge.engine.text.excerpt import excerpt

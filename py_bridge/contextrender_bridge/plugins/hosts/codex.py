@@ -25,10 +25,7 @@ _BLOCK: Final = re.compile(
 _TABLE: Final = re.compile(r"^(?=\[)", re.MULTILINE)
 _EVENTS: Final = {"SessionStart": "session_start", "Stop": "stop"}
 """The events of our hooks, with their names in Codex's tables for trusted hooks."""
-_OWN_TABLES: Final = (
-    *(f"[[hooks.{event}" for event in _EVENTS),
-    "[mcp_servers.contextrender",
-)
+_OWN_TABLES: Final = (*(f"[[hooks.{event}" for event in _EVENTS), "[mcp_servers.contextrender")
 _TRUST_TABLE: Final = "[hooks.state]"
 """Codex's table for the hooks that the user trusts."""
 _HOOK_TRUST_TABLE: Final = "[hooks.state."

@@ -46,11 +46,7 @@ ADDRESS_FIELDS = ("api", "url", "base_url")
 COPIED_FIELDS = ("api_mode", "transport", "api_key", "key_env")
 """Fields of a provider that its entry in the overlay needs, too."""
 MESSAGES, RESPONSES = "anthropic_messages", "codex_responses"
-MODE_BY_HOST = {
-    "api.openai.com": RESPONSES,
-    "api.x.ai": RESPONSES,
-    "api.anthropic.com": MESSAGES,
-}
+MODE_BY_HOST = {"api.openai.com": RESPONSES, "api.x.ai": RESPONSES, "api.anthropic.com": MESSAGES}
 """Hermes' API modes for hosts that need another than `chat_completions`."""
 
 

@@ -13,13 +13,7 @@ from pathlib import Path
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.leases import started_at
-from contextrender_bridge.wrap.agents.base import (
-    MCP_NAME,
-    Agent,
-    Redirect,
-    RunRequest,
-    read_json,
-)
+from contextrender_bridge.wrap.agents.base import MCP_NAME, Agent, Redirect, RunRequest, read_json
 from contextrender_bridge.wrap.provider_routes import BEARER, TOKEN, ProviderRoutes
 
 VARIABLE = "OPENCLAW_CONFIG_PATH"
