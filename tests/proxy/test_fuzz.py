@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from contextrender_bridge import Credentials
-from contextrender_bridge.proxy.usage_reporting import UsageCapture
+from contextrender_bridge.proxy.provider import UsageCapture
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable
+from functools import cached_property
 
 from contextrender_bridge.asgi import Send
 from contextrender_bridge.base.settings import Settings
@@ -18,12 +19,18 @@ from contextrender_bridge.dialects import DIALECTS
 from contextrender_bridge.process_memory import return_free_memory
 from contextrender_bridge.proxy.bodies import LARGE_CHARACTERS, Body, RecentBodies
 from contextrender_bridge.proxy.histories import Histories, ProxiedCall
-from contextrender_bridge.proxy.provider import Connections, ReplyStart, Unavailable, pass_on, relay
+from contextrender_bridge.proxy.provider import (
+    Connections,
+    ReplyStart,
+    Unavailable,
+    UsageCapture,
+    pass_on,
+    relay,
+)
 from contextrender_bridge.proxy.refusals import Refusal, late_refusal
 from contextrender_bridge.proxy.request import Controls, InvalidControl, Request
 from contextrender_bridge.proxy.shortening import WindowedRequest, Windows
 from contextrender_bridge.proxy.usage_reporting import (
-    UsageCapture,
     UsageNotes,
     own_header,
     report,
@@ -117,10 +124,7 @@ class ModelCalls:
         After a refusal, send the provider another body if there is one. The agent gets only the
         last reply. Return the call's delivery, which is recorded with its usage.
         """
-        windowed = WindowedRequest(
-            self._windows, raw, body, request.dialect, call.conversation.size
-        )
-        attempts = CallAttempts(call, windowed)
+        attempts = CallAttempts(call, raw, body, request.dialect, self._windows)
         content = attempts.first_content()
         while True:
             async with self._http.answer("POST", request.url, request.onward, content) as response:
@@ -164,13 +168,19 @@ class CallAttempts:
     history for an unknown reason, the next request has the full history.
     """
 
-    def __init__(self, call: ProxiedCall, request: WindowedRequest) -> None:
-        """Prepare the requests of `call`. `request` is the agent's original request."""
+    def __init__(
+        self, call: ProxiedCall, raw: bytes, body: Body, dialect: str, windows: Windows
+    ) -> None:
+        """Prepare the requests of `call`.
+
+        `raw` are the bytes of the agent's original request, and `body` is the same request, in the
+        format `dialect`. `windows` has the context windows of models.
+        """
         self.truncated_to = 0
         """The tokens to which the last body to send was cut; 0 if it was not cut."""
         self._call = call
         self._conversation = call.conversation
-        self.request = request
+        self._raw, self._body, self._dialect, self._windows = raw, body, dialect, windows
         self.may_change = call.controls.mode == "render" or call.controls.is_compaction_call
         """True if the proxy may send a body that differs from the agent's."""
         self._is_rendered = call.controls.mode == "render" and call.fit.changed
@@ -180,6 +190,14 @@ class CallAttempts:
         self._retries_left = MAX_RETRIES if may_retry else 0
         self.sends_full_after_refusal = False
         """True if the full history is sent because the provider refused the rendered one."""
+
+    @cached_property
+    def _request(self) -> WindowedRequest:
+        """The request to cut. It is made at the first access, because most requests are not cut."""
+        sends_rendered = self._is_rendered and not self.sends_full_after_refusal
+        fields = self._call.fit.body if sends_rendered else self._body.fields
+        size = self._conversation.size
+        return WindowedRequest(self._windows, self._raw, self._body, fields, self._dialect, size)
 
     @property
     def delivery(self) -> str:
@@ -194,32 +212,27 @@ class CallAttempts:
         return self._call.controls.delivery
 
     def first_content(self) -> bytes:
-        """Return the first body to send, and remember whether it is cut."""
-        content = self._first_content()
-        self.truncated_to = self.request.truncated_to
-        return content
-
-    def _first_content(self) -> bytes:
         """Return the first body to send: the rendered history, or the agent's request.
 
         If the provider refused this history's rendered form before and accepted the full one,
         return the full one. If it refused a body of this history as too long, cut this body to the
-        limit `max_bytes` that is remembered since then.
+        limit `max_bytes` that is remembered since then. Remember whether it is cut.
         """
         conversation = self._conversation
         max_bytes = conversation.max_bytes
-        if not self._is_rendered:
+        if self._is_rendered and not conversation.accepts_only_full:
+            content = self._body.splice(self._raw, self._call.fit.body)
+            if max_bytes is None or max_bytes >= len(content):
+                return content
+            # If the request cannot be made this small, try it as it is.
+            share = max_bytes / len(content)
+            content = self._request.smaller(len(content), share) or content
+        else:
+            self.sends_full_after_refusal = self._is_rendered
             # If the proxy may not change the request, send it even above the limit.
-            return self.request.full(max_bytes if self.may_change else None)
-        if conversation.accepts_only_full:
-            self.sends_full_after_refusal = True
-            return self.request.full(max_bytes)
-        content = self.request.rendered(self._call.fit.body)
-        if max_bytes is None or max_bytes >= len(content):
-            return content
-        # If the request cannot be made this small, try it as it is.
-        shorter_content = self.request.smaller(len(content), share=max_bytes / len(content))
-        return shorter_content or content
+            content = self._request.full(max_bytes if self.may_change else None)
+        self.truncated_to = self._request.truncated_to
+        return content
 
     def content_after(self, content: bytes, start: ReplyStart) -> bytes | None:
         """Return the body to retry with after the reply to `content`, or None for no retry.
@@ -247,7 +260,7 @@ class CallAttempts:
             return None
         self._retries_left -= 1
         # A header of the reply reports to how many tokens the retry is cut, if it is.
-        self.truncated_to = self.request.truncated_to
+        self.truncated_to = self._request.truncated_to
         return retry
 
     def note_late_refusal(self, content: bytes, reply: UsageCapture) -> None:
@@ -255,8 +268,8 @@ class CallAttempts:
 
         The agent has the beginning of this reply already, so the call cannot be retried.
         """
-        is_stream = reply.is_accepted and "event-stream" in reply.content_type
-        refusal = late_refusal(reply.plain_body) if is_stream and self.may_change else None
+        may_refuse = self.may_change and reply.is_accepted_stream
+        refusal = late_refusal(reply.plain_body) if may_refuse else None
         if refusal is not None:
             self._refusal_count += 1
             self._remember_limits(content, refusal)
@@ -282,9 +295,9 @@ class CallAttempts:
         was_rendered_refused = not self.sends_full_after_refusal and not began_with_full
         if was_rendered_refused:
             self.sends_full_after_refusal = True
-            return self.request.full(conversation.max_bytes)
+            return self._request.full(conversation.max_bytes)
         # The full history was refused. Send the rendered one, unless this call has tried it.
-        rendered = self.request.rendered(self._call.fit.body)
+        rendered = self._request.rendered(self._call.fit.body)
         if began_with_full and len(rendered) < len(content):
             self.sends_full_after_refusal = conversation.accepts_only_full = False
             return rendered
@@ -301,11 +314,11 @@ class CallAttempts:
             # Without token counts, `refusal.share` is always the same. The first retry had this
             # share and was refused, so use a smaller one.
             share = LAST_SHARE
-        return self.request.smaller(len(content), share)
+        return self._request.smaller(len(content), share)
 
     def _remember_limits(self, content: bytes, refusal: Refusal) -> None:
         """Remember the limits that a refusal of `content` shows, for the model and the history."""
-        self.request.learn(refusal)
+        self._request.learn(refusal)
         conversation, reply = self._conversation, self._call.fit.reply
         history_tokens = reply["tokens_after"] if reply else conversation.size.tokens
         if history_tokens and not self.sends_full_after_refusal:

@@ -87,18 +87,24 @@ class WindowedRequest:
     """
 
     def __init__(
-        self, windows: Windows, raw: bytes, parsed: Body, dialect: str, size: Size
+        self,
+        windows: Windows,
+        raw: bytes,
+        parsed: Body,
+        fields: Mapping[str, Any],
+        dialect: str,
+        size: Size,
     ) -> None:
         """Prepare the request without cutting it.
 
-        `raw` are the bytes of the agent's request, and `parsed` is the same request. `size` is the
-        size of the history at its previous call: the tokens that the service counted then, and the
-        number of messages that they were counted in.
+        `raw` are the bytes of the agent's request, and `parsed` is the same request. `fields` are
+        the fields of the current body. `size` is the size of the history at its previous call: the
+        tokens that the service counted then, and the number of messages that they were counted in.
         """
         self._windows, self._raw, self._parsed, self._size = windows, raw, parsed, size
         self._dialect = dialect
         self._model = parsed.fields.get("model")
-        self._body: Mapping[str, Any] = parsed.fields
+        self._body = fields
         self._measured_request: MeasuredRequest | None = None
         self.truncated_to = 0
         """The tokens to which the request was cut; 0 if it was not cut."""

@@ -1,35 +1,25 @@
 """Reports of a model call: reply headers for the agent, and the provider's usage for the service.
 
 The usage is sent with the history's next call, or alone if none comes in `REPORT_DELAY_SECONDS`.
-Long because the usage of a call is read, kept and sent here.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import Counter
 from collections.abc import Mapping
 from contextvars import Context, copy_context
-from functools import cached_property
 from typing import Any
 
-from contextrender_bridge.asgi import Headers, Message, Send
-from contextrender_bridge.base.contents import decode_body
+from contextrender_bridge.asgi import Headers
 from contextrender_bridge.base.usage import NO_REPLY, ProviderReply, Usage
-from contextrender_bridge.base.usage_reading import read_error_code, read_usage
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.fitting import REFERENCES, RenderedRequest, reason_of
 from contextrender_bridge.client.replies import RenderView
 from contextrender_bridge.proxy.histories import Conversation, ProxiedCall
-from contextrender_bridge.proxy.refusals import failure_code
 
 REPORT_DELAY_SECONDS = 5.0
-MAX_REPLY_BYTES = 32 * 2**20
-"""The largest reply, in bytes, that is kept to read its usage."""
-BROKEN_OFF = "broken_off"
-"""The error code of a reply whose connection failed before its end."""
 
 log = logging.getLogger("contextrender")
 
@@ -117,70 +107,6 @@ def _usage_report(
     if usage is None:
         return report
     return report | usage.to_report() | {"added_tokens": added_by(declared)}
-
-
-class UsageCapture:
-    """A function that forwards a reply to the agent, and keeps a copy to read the usage from."""
-
-    def __init__(self, send: Send) -> None:
-        """Forward the reply through `send`."""
-        self._send = send
-        self._status = 0
-        self._headers: dict[bytes, bytes] = {}
-        self._body = bytearray()
-        self._has_ended = False
-        self._started_at = time.monotonic()
-        self._first_byte_ms = self._reply_ms = 0
-
-    async def __call__(self, message: Message) -> None:
-        """Forward one ASGI message of the reply, and keep a copy."""
-        if message["type"] == "http.response.start":
-            self._status, self._headers = message["status"], dict(message["headers"])
-        else:
-            self._has_ended = not message.get("more_body")
-            if len(self._body) < MAX_REPLY_BYTES:
-                self._body += message.get("body", b"")
-        if message.get("body"):
-            # Each message with a body sets the reply's time anew, so the last one remains. Only the
-            # first one sets the time of the first byte.
-            self._reply_ms = max(1, round(1000 * (time.monotonic() - self._started_at)))
-            self._first_byte_ms = self._first_byte_ms or self._reply_ms
-        await self._send(message)
-
-    def reply(self) -> ProviderReply:
-        """Return the provider's reply. Its times count from the creation of this object."""
-        return ProviderReply(self._first_byte_ms, self._reply_ms, self._status, self._error_code())
-
-    def _error_code(self) -> str:
-        """Return the provider's code of a failure; empty if there is none.
-
-        A reply with an accepting status may fail, too: it may break off or end with an error.
-        """
-        if not self.is_accepted:
-            return read_error_code(self.plain_body)
-        if not self._has_ended:
-            return BROKEN_OFF
-        return failure_code(self.plain_body, is_stream="event-stream" in self.content_type)
-
-    @property
-    def is_accepted(self) -> bool:
-        """True if the provider accepted the request."""
-        return 200 <= self._status < 300
-
-    def usage(self) -> Usage | None:
-        """Return the usage in the reply, or None if the reply is a refusal or has no usage."""
-        return read_usage(self.content_type, self.plain_body) if self.is_accepted else None
-
-    @property
-    def content_type(self) -> str:
-        """The value of the header `content-type`."""
-        return self._headers.get(b"content-type", b"").decode("latin-1")
-
-    @cached_property
-    def plain_body(self) -> bytes:
-        """The decompressed body; empty if it cannot be decompressed."""
-        codings = self._headers.get(b"content-encoding", b"").decode("latin-1")
-        return decode_body(codings, bytes(self._body), MAX_REPLY_BYTES)
 
 
 class UsageNotes:

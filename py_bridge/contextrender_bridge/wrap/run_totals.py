@@ -13,8 +13,8 @@ from contextrender_bridge.base.usage import (
     Usage,
     estimate_full_usage,
 )
+from contextrender_bridge.proxy.provider import UsageCapture
 from contextrender_bridge.proxy.request import OWN_PREFIX, first
-from contextrender_bridge.proxy.usage_reporting import UsageCapture
 
 SUBAGENT_HEADERS = (b"x-claude-code-agent-id", b"thread-id", b"x-parent-session-id")
 """Headers of Claude Code, Codex and opencode that distinguish an agent's parallel histories."""
