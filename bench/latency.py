@@ -182,6 +182,9 @@ def goals_of(report: Report) -> list[Goal]:
         Goal("render over HTTP, 500 results, x floor", outside["p50"] / outside["floor"], 5),
         Goal("render over HTTP, 500 results, p99 / p50", outside["p99"] / outside["p50"], 2),
         Goal("session of 1,000 events read again, renders", report["cold"] / within["p50"], 10),
+        Goal(
+            "KB written to disk per render", max(r["written_kb"] for r in report["in process"]), 90
+        ),
     ]
 
 

@@ -158,7 +158,7 @@ def test_damaged_or_newer_backup_is_refused(
             store.execute(statement)
             store.commit()
     else:
-        file.write_bytes(file.read_bytes()[:30_000])
+        os.truncate(file, file.stat().st_size // 2)
     with pytest.raises(CommandError, match=said):
         restore(backup, tmp_path / "to")
     assert not list((tmp_path / "to").glob("store*"))
