@@ -52,7 +52,7 @@ def test_pins_above_half_the_budget_become_excerpts(policy: str) -> None:
     assert list(displays) == [2, 4, 6, 8]
     assert displays[8] == "complete"
     assert "excerpt" in displays.values()
-    plan, results = rendered.selection, rendered.view.history.results
+    plan, results = rendered.selection, rendered.context.history.results
     pinned = [r for r in range(4) if r in plan.shown_results]
     sizes = [
         results.call_tokens[r]
@@ -86,7 +86,7 @@ def test_cache_aware_policy_keeps_pins_and_prefix() -> None:
 @modest
 def test_budget_holds_for_any_pins(messages: list[Json], budget: int, policy: str) -> None:
     rendered, _ = render(messages, budget, policy, pins=Pins(pinned_tools=("*",)))
-    calls = [call for call in rendered.view.history.results.call_event if call >= 0]
+    calls = [call for call in rendered.context.history.results.call_event if call >= 0]
     assert len(rendered.pinned) == len(calls)
     if policy != "full":
         assert rendered.tokens_after <= budget

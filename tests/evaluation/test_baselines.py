@@ -9,7 +9,6 @@ from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.engine import policies
 from contextrender_bridge.engine.call.render_call import RenderedCall
 from contextrender_bridge.engine.history.history import History
-from contextrender_bridge.engine.plan.call_context import context_of_next_call
 from contextrender_bridge.engine.text.transcript import Json
 from contextrender_bridge.evaluation.baselines import BASELINES, baseline_policy, new_summaries
 from contextrender_bridge.evaluation.baselines.summaries import (
@@ -118,9 +117,7 @@ def test_every_call_fits_without_orphans(
         assert {item.message for item in rendered.items} >= kept_messages
         if agent_defaults and budget == 700:  # which is enough for the newest results
             shown_results = rendered.selection.shown_results
-            assert shown_results - summary_hosts(rendered) >= set(
-                context_of_next_call(rendered.view).newest
-            )
+            assert shown_results - summary_hosts(rendered) >= set(rendered.context.newest)
     for _, _, text in script.asked:
         assert text
 

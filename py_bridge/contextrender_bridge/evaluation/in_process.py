@@ -117,7 +117,7 @@ class Renderer:
         return Prompt(
             tokens_full=rendered.tokens_before,
             tokens_rendered=rendered.tokens_after,
-            tokens_unbudgeted=rendered.view.unbudgeted_tokens,
+            tokens_unbudgeted=rendered.context.unbudgeted_tokens,
             complete=frozenset(rendered.complete),
             messages=prompt_messages,
             usage=rendered.usage,

@@ -93,7 +93,7 @@ def test_scores_and_selection_equal_reference(
     messages: list[Json], budget: int, parameters: Parameters
 ) -> None:
     rendered, _ = render(messages, budget, parameters=parameters)
-    if rendered.view.fits:
+    if rendered.context.fits:
         return
     plan, scores = rendered.selection, rendered.selection.scores
     assert scores is not None
@@ -101,7 +101,7 @@ def test_scores_and_selection_equal_reference(
         messages, budget, COUNTER.text, by_axis, parameters.query_task_share
     )
     useful = [candidate.usefulness(parameters) for candidate in candidates]
-    assert list(rendered.view.ages) == [candidate.age for candidate in candidates]
+    assert list(rendered.context.ages) == [candidate.age for candidate in candidates]
     assert scores.relevance is not None
     assert list(scores.relevance) == [candidate.relevance for candidate in candidates]
     assert scores.usefulness == pytest.approx(useful, abs=1e-12)
@@ -124,7 +124,7 @@ def test_scores_and_selection_equal_reference(
 @modest
 def test_prune_selects_newest_results_that_fit(messages: list[Json], budget: int) -> None:
     rendered, _ = render(messages, budget, "prune")
-    if rendered.view.fits:
+    if rendered.context.fits:
         return
     free = budget - rendered.text_tokens
     selected = []
@@ -142,7 +142,7 @@ def test_prune_selects_newest_results_that_fit(messages: list[Json], budget: int
 @modest
 def test_retained_text_equals_reference(messages: list[Json], budget: int, policy: str) -> None:
     rendered, _ = render(messages, budget, policy)
-    if rendered.view.fits:
+    if rendered.context.fits:
         return
     expected = slow_rules.retained(messages, budget, COUNTER.text)
     retained = rendered.selection.text
@@ -191,7 +191,7 @@ def test_oversized_result_is_marked_excerpt(messages: list[Json], budget: int) -
     contents = {item.message: message for item, message in zip(rendered.items, prompt, strict=True)}
     for number, limit in rendered.selection.limits.items():
         excerpt = rendered.selection.excerpts[number]
-        position = rendered.view.history.results.message[number]
+        position = rendered.context.history.results.message[number]
         message, text = contents[position], contents[position]["content"]
         assert messages[position]["role"] == "tool"
         assert excerpt.kind == "excerpt"

@@ -105,9 +105,9 @@ def test_used_result_is_restored_until_rebuild() -> None:
     assert added.tokens <= 0.04 * rendered.budget
     assert "def function_2_" in added.text
     assert host == max(rendered.selection.complete)
-    position = rendered.view.history.results.message[2]
+    position = rendered.context.history.results.message[2]
     assert restored_in(prompt, position) == [len(prompt) - 1]
-    assert rendered.view.history.results.message[host] in rendered.complete
+    assert rendered.context.history.results.message[host] in rendered.complete
     assert rendered.tokens_after <= rendered.budget
     for later, then in calls[restored[0] + 1 :]:
         if later.selection.restored:

@@ -24,7 +24,7 @@ def write(words: int, answer: str = "written") -> list[Json]:
 
 def newest_of(rendered: RenderedCall) -> set[int]:
     """Return the results with a call after the last assistant message."""
-    history = rendered.view.history
+    history = rendered.context.history
     return {
         result
         for result, message in enumerate(history.results.message)

@@ -7,7 +7,6 @@ import pytest
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.parameters import AUTO
 from contextrender_bridge.engine.plan.append_step import segments_not_to_restore
-from contextrender_bridge.engine.plan.call_context import context_of_next_call
 from contextrender_bridge.engine.text.transcript import Json
 
 from tests.support.strategies import COUNTER, render
@@ -54,7 +53,7 @@ def restored_texts(messages: list[Json]) -> list[str]:
         rendered, _ = render(messages[:size], AUTO, POLICY, history=history)
         for restored in rendered.selection.restored.values():
             texts |= dict.fromkeys(part.text for part in restored.parts)
-            context = context_of_next_call(rendered.view)
+            context = rendered.context
             for part in restored.parts:
                 outdated, _ = segments_not_to_restore(context, part.result)
                 first = int(context.tracking.first_segment.values[part.result])

@@ -50,10 +50,10 @@ def test_newest_result_is_complete_once_then_excerpt() -> None:
     assert later[: len(prompt) - 1] == prompt[:-1]
     assert "tokens left out" in later[len(prompt) - 1]["content"]
     assert second.tokens_after <= second.budget
-    assert first.selection.shared_messages(None, first.view.history.results) == 0
+    assert first.selection.shared_messages(None, first.context.history.results) == 0
     assert (
-        second.selection.shared_messages(first.selection, second.view.history.results)
-        == len(first.view.history) - 4
+        second.selection.shared_messages(first.selection, second.context.history.results)
+        == len(first.context.history) - 4
     ), "the messages before the call of the result are shared"
 
 
@@ -93,10 +93,10 @@ def test_fixed_budget_and_model_window_are_strict(budget: int, window: int | Non
 
 def test_budget_is_at_least_half_of_recent_results() -> None:
     (first, _), _ = calls_after(*[rows(tokens) for tokens in (30_000, 25_000, 20_000)])
-    results = first.view.history.results
+    results = first.context.history.results
     recent = [
         tokens
         for turn, tokens in zip(results.turn, results.tokens, strict=True)
-        if turn >= first.view.history.turn - 1 - 8  # one call later
+        if turn >= first.context.history.turn - 1 - 8  # one call later
     ]
     assert first.budget == sum(recent[:-1]) // 2

@@ -103,7 +103,9 @@ def test_excerpt_names_omitted_tokens_and_recall(policy: str) -> None:
     excerpt_count = 0
     for size in turns_of(messages)[::10]:
         rendered, prompt = render(messages[:size], 1_500, policy)
-        replaced = {rendered.view.history.results.message[r] for r in rendered.selection.excerpts}
+        replaced = {
+            rendered.context.history.results.message[r] for r in rendered.selection.excerpts
+        }
         for item, message in zip(rendered.items, prompt, strict=True):
             if item.message not in replaced:
                 continue
@@ -126,10 +128,10 @@ def test_newest_results_are_complete_within_half_of_remaining_tokens(policy: str
     messages = agent_run(40)
     for size in turns_of(messages)[5::8]:
         rendered, _ = render(messages[:size], 2_000, policy)
-        view = rendered.view
-        free = view.budget - rendered.text_tokens
-        newest = [r for r in range(len(view.costs)) if view.ages[r] == 1]
-        if sum(view.costs[r] for r in newest) <= free / 2:
+        context = rendered.context
+        free = context.budget - rendered.text_tokens
+        newest = [r for r in range(len(context.costs)) if context.ages[r] == 1]
+        if sum(context.costs[r] for r in newest) <= free / 2:
             assert {*newest} <= {*rendered.selection.complete}
 
 
@@ -143,7 +145,7 @@ def test_large_result_is_excerpt_of_head_and_new_values(policy: str) -> None:
     messages.append(result(first["id"], "\n".join(rows)))
     rendered, prompt = render(messages, 1_500, policy)
     text = prompt[-1]["content"]
-    assert rendered.selection.excerpts[len(rendered.view.costs) - 1].kind == "excerpt"
+    assert rendered.selection.excerpts[len(rendered.context.costs) - 1].kind == "excerpt"
     assert "\nline 0 of the log\n" in text
     assert "Invoice_77" in text
     assert 80 < COUNTER.message(prompt[-1]) <= 750

@@ -72,7 +72,7 @@ def test_reasons_name_kept_and_new_results() -> None:
         rendered, _ = render(messages[:size], 1_500, POLICY)
         rows = explain_results(rendered)
         restored = {
-            rendered.view.history.results.message[n] for n in rendered.selection.restored_results
+            rendered.context.history.results.message[n] for n in rendered.selection.restored_results
         }
         assert [row.decision.display == "omitted" for row in rows] == [
             row.position in rendered.omitted and row.position not in restored for row in rows

@@ -99,7 +99,7 @@ def test_reuse_density_equals_formula(messages: list[Json], budget: int) -> None
         # The reference takes the first user message with text as the task.
         messages = [m for m in messages if m["role"] != "user" or content_text(m.get("content"))]
     rendered, _ = render(messages, budget, "reuse_density")
-    if rendered.selection.scores and len(rendered.view.costs):
+    if rendered.selection.scores and len(rendered.context.costs):
         assert list(rendered.selection.scores.score) == pytest.approx(
             result_scores(messages), rel=1e-9
         )
@@ -110,13 +110,13 @@ def test_reuse_density_selects_greedily_by_score() -> None:
     for size in turns_of(messages)[10::6]:
         alone = Parameters(newest_share=0)
         rendered, _ = render(messages[:size], 1_500, "reuse_density", alone)
-        view, plan = rendered.view, rendered.selection
+        context, plan = rendered.context, rendered.selection
         scores, free = result_scores(messages[:size]), 1_500 - rendered.text_tokens
         selected = []
         for result in sorted(range(len(scores)), key=lambda r: (-round(scores[r], 12), r)):
-            if view.costs[result] <= free:
+            if context.costs[result] <= free:
                 selected.append(result)
-                free -= view.costs[result]
+                free -= context.costs[result]
         assert list(plan.complete) == selected
         assert plan.excerpts == {}
 
@@ -143,7 +143,7 @@ def test_text_above_half_the_budget_is_reduced_to_three_tenths(policy: str) -> N
     assert rendered.selection.complete
     assert list(text.dropped) == list(range(1, 1 + 2 * len(text.dropped), 2))
     assert not {*text.dropped} & {0, len(messages) - 3, len(messages) - 1}
-    asking = rendered.view.history.results.call_message
+    asking = rendered.context.history.results.call_message
     removed = {r for r, message in enumerate(asking) if message in text.dropped}
     assert removed & rendered.selection.shown_results
     calls = [item for item in rendered.items if item.message in text.dropped]
@@ -170,15 +170,15 @@ def test_text_in_a_large_budget_leaves_room_for_results(task_tokens: int, text_l
 @modest
 def test_retrieval_selects_recent_then_nearest_results(messages: list[Json], budget: int) -> None:
     rendered, _ = render(messages, budget, "semantic_retrieval")
-    view, plan = rendered.view, rendered.selection
-    if view.fits:
+    context, plan = rendered.context, rendered.selection
+    if context.fits:
         return
     assert plan.scores is not None
     cosine = plan.scores.relevance
     assert cosine is not None
     free = budget - rendered.text_tokens
-    order = [r for r in range(len(view.costs)) if view.eligible[r]]
-    recent = sorted((r for r in order if view.ages[r] <= 3), reverse=True)
+    order = [r for r in range(len(context.costs)) if context.eligible[r]]
+    recent = sorted((r for r in order if context.ages[r] <= 3), reverse=True)
     selected: list[int] = []
     used_tokens = 0
     for candidates, limit in (
@@ -186,7 +186,7 @@ def test_retrieval_selects_recent_then_nearest_results(messages: list[Json], bud
         (sorted(order, key=lambda r: (-cosine[r], -r)), free),
     ):
         for result in candidates:
-            if result not in selected and used_tokens + view.costs[result] <= limit:
+            if result not in selected and used_tokens + context.costs[result] <= limit:
                 selected.append(result)
-                used_tokens += view.costs[result]
+                used_tokens += context.costs[result]
     assert list(plan.complete) == selected

@@ -196,18 +196,18 @@ def record_of(
     branch. It is None if there is no such call, or if its selection is unknown. If the caller sends
     the full history instead of the rendering, the record has the token counts of the full history.
     """
-    history, text_tokens = rendered.view.history, rendered.text_tokens
+    history, text_tokens = rendered.context.history, rendered.text_tokens
     if caller.delivery != RENDERED:
         # All texts are sent. The system prompt and the current user message are unbudgeted, so they
         # are subtracted. `with_sent_tokens` below sets `tokens_after`.
-        text_tokens = sum(history.text_tokens) - rendered.view.unbudgeted_tokens
+        text_tokens = sum(history.text_tokens) - rendered.context.unbudgeted_tokens
     return CallRecord(
         settings=settings,
         at=at,
         result_count=len(history.results.message),
         tokens_before=rendered.tokens_before,
         tokens_after=rendered.tokens_after,
-        unbudgeted_tokens=rendered.view.unbudgeted_tokens,
+        unbudgeted_tokens=rendered.context.unbudgeted_tokens,
         text_tokens=text_tokens,
         shared_tokens=selection.shared_tokens(previous, history),
         delivery=caller.delivery,

@@ -45,7 +45,7 @@ class AskedCall:
     @property
     def history(self) -> History:
         """The history before the call."""
-        return self.rendered.view.history
+        return self.rendered.context.history
 
     @property
     def sent_full(self) -> bool:
@@ -62,7 +62,7 @@ class AskedCall:
         """The messages that the model received."""
         if self.sent_full:
             return sent_in_full(self.rendered)
-        return RenderedCall(self.rendered.view, self.selection)
+        return RenderedCall(self.rendered.context, self.selection)
 
 
 @dataclass(slots=True, frozen=True)
@@ -106,7 +106,7 @@ class ResultDecisions:
             return ResultDecision(substitute.kind, order, policy_reason or size_reason)
         if order is None:
             return self._omitted(result, policy_reason)
-        if self.rendered.view.fits and not selection.reasons:
+        if self.rendered.context.fits and not selection.reasons:
             return ResultDecision("complete", order, "the whole history fits")
         return ResultDecision("complete", order, policy_reason or "selected")
 
@@ -115,13 +115,13 @@ class ResultDecisions:
 
         The display is "omitted", or "excerpt" if a part of the result is shown after a later one.
         """
-        view = self.rendered.view
-        results = view.history.results
+        context = self.rendered.context
+        results = context.history.results
         # Reasons that do not depend on the order of selection: no policy may show a result without
         # a call, its turn was dropped, or a part of it is shown after a host.
         if results.call_event[result] == NO_CALL:
             return ResultDecision("omitted", None, "no call asked for it")
-        if not view.eligible[result] and results.turn[result] in self._dropped_turns:
+        if not context.eligible[result] and results.turn[result] in self._dropped_turns:
             return ResultDecision("omitted", None, TURN_DROPPED)
         if result in self._host_of:
             position = results.message[self._host_of[result]]
@@ -133,7 +133,7 @@ class ResultDecisions:
             return ResultDecision("omitted", None, policy_reason + rank_note, free_tokens[-1])
         # The policy selected other results until this one did not fit. Find when that was:
         # `free_tokens[n]` is the number of tokens that were free after n selected results.
-        cost = int(view.costs[result])
+        cost = int(context.costs[result])
         last_count = len(free_tokens) - 1
         if cost <= free_tokens[last_count]:  # it fits even after all selected results
             return ResultDecision("omitted", None, KEPT_FREE, free_tokens[last_count], last_count)
@@ -175,11 +175,11 @@ class ResultDecisions:
         For a substitute, its limit is subtracted, because the policy reserves so many tokens before
         the substitute is written.
         """
-        selection, view = self.rendered.selection, self.rendered.view
-        call_tokens = view.history.results.call_tokens
+        selection, context = self.rendered.selection, self.rendered.context
+        call_tokens = context.history.results.call_tokens
         free_tokens = [self.rendered.budget - self.rendered.text_tokens]
         for result in selection.shown_order:
-            cost = int(view.costs[result])
+            cost = int(context.costs[result])
             if result in selection.excerpts:
                 excerpt_tokens = selection.excerpts[result].tokens
                 cost = call_tokens[result] + selection.limits.get(result, excerpt_tokens)
@@ -236,14 +236,14 @@ def explain_results(
     `numbers` has the numbers of the results, or is None. `decisions` maps them to the recorded
     decisions. If it is None, the decisions are computed from the rendering.
     """
-    view, scores = rendered.view, rendered.selection.scores
-    history, results = view.history, view.history.results
+    context, scores = rendered.context, rendered.selection.scores
+    history, results = context.history, context.history.results
     if numbers is None:
-        numbers = range(len(results.message))
+        numbers = range(context.result_count)
     # Read once what the rows of all results need.
     uses_by_result = _use_rows(history, set(numbers))
     first_edits = history.files.first_edits(numbers, results.call_message, len(history.roles))
-    has_pins = view.pins != NO_PINS
+    has_pins = context.pins != NO_PINS
     decisions_now = ResultDecisions(rendered)
     rebuild = decisions_now.rebuild if decisions is None else None
     rows: list[ResultRow] = []
@@ -262,15 +262,15 @@ def explain_results(
                 position=results.message[result],
                 event=results.event[result],
                 turn=results.turn[result],
-                age=int(view.ages[result]),
+                age=int(context.ages[result]),
                 reuse=_reuse(uses),
                 relevance=relevance,
                 usefulness=usefulness,
                 score=score,
                 tokens=results.tokens[result],
-                cost=int(view.costs[result]),
+                cost=int(context.costs[result]),
                 decision=decisions_now.of(result) if decisions is None else decisions[result],
-                pinned=has_pins and view.pins.names(tool, results.call_id[result]),
+                pinned=has_pins and context.pins.names(tool, results.call_id[result]),
                 edited_at=history.turns[first_edits[result]] if result in first_edits else None,
                 uses=uses,
             )

@@ -22,8 +22,10 @@ from contextrender_bridge.engine.parameters import (
     Pins,
     limits_of,
 )
-from contextrender_bridge.engine.plan.call_context import context_of_next_call
-from contextrender_bridge.engine.plan.policy_input import PolicyInput, RelevanceOf
+from contextrender_bridge.engine.plan.call_context import (
+    CallContext,
+    RelevanceOf,
+)
 from contextrender_bridge.engine.plan.ranking import Relevance
 from contextrender_bridge.engine.plan.selection import (
     PlannedMessage,
@@ -51,7 +53,7 @@ MARK_TOKENS = 40
 
 @dataclass
 class RenderedCall:
-    """A call's selection, and the input `view` from which the policy made it.
+    """A call's selection, and the `context` from which the policy made it.
 
     `budget` is the budget of this call in tokens, also if it is automatic. `tokens_before` are the
     tokens of the full history, and `tokens_after` those of the prompt: at most the budget, except
@@ -62,7 +64,7 @@ class RenderedCall:
     every message with all of its calls, also calls without results.
     """
 
-    view: PolicyInput
+    context: CallContext
     selection: Selection
     new_vectors: dict[int, Vectors] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
@@ -77,8 +79,8 @@ class RenderedCall:
 
     def __post_init__(self) -> None:
         """Set the budget and the token counts."""
-        history, unbudgeted_tokens = self.view.history, self.view.unbudgeted_tokens
-        self.budget = int(self.selection.budget) or self.view.budget
+        history, unbudgeted_tokens = self.context.history, self.context.unbudgeted_tokens
+        self.budget = int(self.selection.budget) or self.context.budget
         self.tokens_before = history.total_tokens - unbudgeted_tokens
         selection = self.selection
         all_text_tokens = text_tokens(history, selection.text, selection.messages)
@@ -88,9 +90,9 @@ class RenderedCall:
     @cached_property
     def items(self) -> list[PlannedMessage]:
         """The prompt's messages, in order."""
-        history = self.view.history
+        history = self.context.history
         if not self.sends_everything:
-            return rendered_messages(history, self.selection, self.view.texts_of)
+            return rendered_messages(history, self.selection, self.context.texts_of)
         # The events of a message are its text or result, and its calls.
         event_ranges = pairwise([*history.first_events, history.events])
         call_counts = (stop - first - 1 for first, stop in event_ranges)
@@ -102,13 +104,13 @@ class RenderedCall:
     @property
     def complete(self) -> list[int]:
         """The positions of the results shown complete."""
-        positions = self.view.history.results.message
+        positions = self.context.history.results.message
         return sorted(positions[result] for result in self.selection.complete)
 
     @property
     def omitted(self) -> list[int]:
         """The positions of the results that are not shown at their own position."""
-        positions, in_prompt = self.view.history.results.message, self.selection.shown_results
+        positions, in_prompt = self.context.history.results.message, self.selection.shown_results
         return [position for r, position in enumerate(positions) if r not in in_prompt]
 
     @property
@@ -118,7 +120,7 @@ class RenderedCall:
         If the policy drops whole turns, dropped texts are left out, because nothing of these
         messages is in the prompt.
         """
-        text, results = self.selection.text, self.view.history.results
+        text, results = self.selection.text, self.context.history.results
         dropped_texts = () if text.dropped_turns else text.dropped
         cut_calls = (results.call_message[result] for result in self.selection.arguments)
         return sorted({*text.cut, *dropped_texts, *cut_calls})
@@ -137,12 +139,10 @@ class RenderedCall:
 
         A display is "complete", the kind of a substitute, or "omitted".
         """
-        positions, excerpts = self.view.history.results.message, self.selection.excerpts
+        positions, excerpts = self.context.history.results.message, self.selection.excerpts
         displays = dict.fromkeys(self.selection.complete, "complete")
         displays |= {result: substitute.kind for result, substitute in excerpts.items()}
-        return {
-            positions[r]: displays.get(r, "omitted") for r in context_of_next_call(self.view).pinned
-        }
+        return {positions[r]: displays.get(r, "omitted") for r in self.context.pinned}
 
 
 def render_call(
@@ -179,7 +179,7 @@ def render_call(
     """
     # `relevance` is a callable: it embeds texts only if the policy calls it.
     relevance = Relevance(history, embedder, texts_of, parameters.query_task_share)
-    view = policy_input(
+    context = make_context(
         history,
         budget=budget,
         policy=policy,
@@ -194,10 +194,10 @@ def render_call(
         select_answered=select_answered,
     )
     # Select, and then write the texts of substitutes, for which the policy has only set limits.
-    selection = selection_for(view, policy, agent_defaults)
-    selection = _with_substitutes(view, selection, compact)
+    selection = selection_for(context, policy, agent_defaults)
+    selection = _with_substitutes(context, selection, compact)
     return RenderedCall(
-        view,
+        context,
         selection,
         new_vectors=relevance.new_vectors,
         warnings=[relevance.warning] if relevance.warning else [],
@@ -206,7 +206,7 @@ def render_call(
     )
 
 
-def policy_input(
+def make_context(
     history: History,
     *,
     budget: int,
@@ -220,8 +220,8 @@ def policy_input(
     model_window: int | None = None,
     previous: Selection | None = None,
     select_answered: bool = False,
-) -> PolicyInput:
-    """Return the input of a policy. `render_call` explains the parameters.
+) -> CallContext:
+    """Return the context of the next call, for a policy. `render_call` explains the parameters.
 
     Only a cache-aware policy changes an automatic budget from call to call. For any other policy,
     `AUTO` means the fixed budget `START_BUDGET`.
@@ -232,8 +232,9 @@ def policy_input(
     else:
         limit = START_BUDGET if budget == AUTO else budget
         start_budget = 0  # the policy is not cache-aware
-    return PolicyInput(
+    return CallContext(
         history,
+        len(history),
         budget=limit,
         parameters=parameters,
         counter=counter,
@@ -248,7 +249,7 @@ def policy_input(
 
 
 def _with_substitutes(
-    view: PolicyInput, selection: Selection, compact: Compact | None
+    context: CallContext, selection: Selection, compact: Compact | None
 ) -> Selection:
     """Write the substitutes of oversized results, and return the selection with them.
 
@@ -260,11 +261,11 @@ def _with_substitutes(
     substitutes = dict(selection.excerpts)
     for result, limit in selection.limits.items():
         summary = compact(result, limit - MARK_TOKENS) if compact else None
-        text = _compaction(view, result, limit, summary) if summary else None
+        text = _compaction(context, result, limit, summary) if summary else None
         kind = "compaction"
         if text is None:
-            text, kind = _excerpt(view, result, limit), "excerpt"
-        substitutes[result] = Substitute(text, view.counter.message({"content": text}), kind)
+            text, kind = _excerpt(context, result, limit), "excerpt"
+        substitutes[result] = Substitute(text, context.counter.message({"content": text}), kind)
     return replace(selection, excerpts=substitutes)
 
 
@@ -306,27 +307,27 @@ def excerpt_header(position: int, tokens: int, kind: str) -> str:
     return f"[{kind} of a tool result of {tokens} tokens; recall result {position} for all of it]\n"
 
 
-def _compaction(view: PolicyInput, result: int, limit: int, summary: str) -> str | None:
+def _compaction(context: CallContext, result: int, limit: int, summary: str) -> str | None:
     """Return a model's summary after its header, or None if both exceed the limit."""
-    results = view.history.results
+    results = context.history.results
     header = excerpt_header(results.message[result], results.tokens[result], "Compaction")
     text = header + summary
-    return text if view.counter.message({"content": text}) <= limit else None
+    return text if context.counter.message({"content": text}) <= limit else None
 
 
-def _excerpt(view: PolicyInput, result: int, limit: int) -> str:
+def _excerpt(context: CallContext, result: int, limit: int) -> str:
     """Return an excerpt of a result after its header, within the limit."""
-    history, counter = view.history, view.counter
+    history, counter = context.history, context.counter
     position, tokens = history.results.message[result], history.results.tokens[result]
     header = excerpt_header(position, tokens, "Excerpt")
     # The excerpt should have the values that the agent used before, and those in the latest
     # messages, because they may be needed next (docs/method.md, Oversized results).
     needed_values = set(history.reuse.used_values(result))
     for message in {history.last_user, history.last_assistant} - {-1}:
-        needed_values |= extract_values(view.text_of(message))
+        needed_values |= extract_values(context.text_of(message))
     text_limit = limit - counter.message({"content": ""})
     body_limit = text_limit - counter.text(header) - 1  # the joined text may have a token more
-    body = excerpt(view.text_of(position), body_limit, counter, needed_values, tokens)
+    body = excerpt(context.text_of(position), body_limit, counter, needed_values, tokens)
     return counter.cut(header + body, text_limit)
 
 
@@ -335,6 +336,6 @@ def sent_in_full(rendered: RenderedCall) -> RenderedCall:
 
     It also has the calls without results.
     """
-    history = rendered.view.history
+    history = rendered.context.history
     selection = select_full_history(history, len(history))
-    return RenderedCall(rendered.view, selection, sends_everything=True)
+    return RenderedCall(rendered.context, selection, sends_everything=True)

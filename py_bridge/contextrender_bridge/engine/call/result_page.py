@@ -1,12 +1,12 @@
 """A call's results sorted by a column, and their ranks at the last rebuild."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
 from contextrender_bridge.engine.call.render_call import RenderedCall
-from contextrender_bridge.engine.plan.call_context import CallContext, tracker
+from contextrender_bridge.engine.plan.call_context import tracker
 from contextrender_bridge.engine.plan.scores import Scores, scores_of
 from contextrender_bridge.engine.plan.selection import Selection
 
@@ -26,7 +26,7 @@ def sorted_results(
     """
     if column == "order":
         return _in_selection_order(rendered, selection, descending=descending)
-    numbers = list(range(len(rendered.view.history.results)))
+    numbers = list(range(rendered.context.result_count))
     keys = _column(rendered, column)
     if keys is None:  # no result has a value: the newest come first
         return numbers[::-1]
@@ -46,7 +46,7 @@ def _in_selection_order(
     differing_results = selection.differing_results(rendered.selection)
     ordered = [r for r in rendered.selection.shown_order if r not in differing_results]
     unordered = {*selection.complete, *selection.partial}.difference(ordered)
-    omitted = set(range(len(rendered.view.history.results))).difference(ordered, unordered)
+    omitted = set(range(rendered.context.result_count)).difference(ordered, unordered)
     newest_first = [*sorted(unordered, reverse=True), *sorted(omitted, reverse=True)]
     return [*(ordered[::-1] if descending else ordered), *newest_first]
 
@@ -56,10 +56,10 @@ def _column(rendered: RenderedCall, name: str) -> Sequence[Any] | None:
 
     Return None if the policy has no such values.
     """
-    view, scores = rendered.view, rendered.selection.scores
-    results = view.history.results
+    context, scores = rendered.context, rendered.selection.scores
+    results = context.history.results
     if name == "name":
-        return [view.history.names.get(event, "") for event in results.event]
+        return [context.history.names.get(event, "") for event in results.event]
     # A cache-aware policy scores results only when it rebuilds the prompt. So compute the scores at
     # the last rebuild, at this call or before. Without a rebuild, there are no scores.
     if name == "score" and rendered.selection.rebuilt:
@@ -71,8 +71,8 @@ def _column(rendered: RenderedCall, name: str) -> Sequence[Any] | None:
         return None if values is None else list(values)
     columns: dict[str, Sequence[Any]] = {
         "position": results.message,
-        "age": view.ages.tolist(),
-        "reuse": view.reuse.tolist(),
+        "age": context.ages.tolist(),
+        "reuse": context.reuse.tolist(),
         "tokens": results.tokens,
     }
     return columns[name]
@@ -90,8 +90,8 @@ class LastRebuild:
     @cached_property
     def scores(self) -> Scores:
         """The scores of the results at the time of the rebuild (docs/policies.md, Result score)."""
-        view = self.rendered.view
-        return scores_of(CallContext(view, self.rendered.selection.rebuilt, tracker(view)))
+        context, rebuilt = self.rendered.context, self.rendered.selection.rebuilt
+        return scores_of(replace(context, message_count=rebuilt, track=tracker(context)))
 
     @cached_property
     def ranks(self) -> dict[int, int]:

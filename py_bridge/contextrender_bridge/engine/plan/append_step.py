@@ -67,18 +67,18 @@ def results_before(context: CallContext, previous: Selection) -> list[int]:
 
 def first_new(context: CallContext, previous: Selection) -> int:
     """Return the number of the first result that is newer than the previous prompt."""
-    return bisect_left(context.view.history.results.message, max(previous.messages, 0))
+    return bisect_left(context.history.results.message, max(previous.messages, 0))
 
 
 def _is_large(builder: SelectionBuilder, result: int) -> bool:
     """Return whether a new result is too large to be shown complete (docs/policies.md)."""
     size = builder.context.sizes[result]
-    if size > builder.context.view.parameters.newest_share * builder.budget_for_results:
+    if size > builder.context.parameters.newest_share * builder.budget_for_results:
         return True
     # A needed result is complete, or else the agent would probably call the tool once more.
     if size <= MAX_SMALL_RESULT or _is_needed(builder.context, result):
         return False
-    exceeds_budget_share = size > MAX_LARGE_SHARE * builder.context.view.budget
+    exceeds_budget_share = size > MAX_LARGE_SHARE * builder.context.budget
     exceeds_half_of_rest = size > builder.remaining_tokens / 2
     exceeds_min_share = size > MIN_LARGE_SHARE * builder.budget_for_results
     return bool(exceeds_budget_share or (exceeds_half_of_rest and exceeds_min_share))
@@ -104,7 +104,7 @@ def _add_excerpts(builder: SelectionBuilder, large_results: list[int]) -> bool:
     share = (builder.remaining_tokens - call_tokens) / 2 / len(large_results)
     if share < MIN_EXCERPT:
         return False
-    size = min(share, max_new_excerpt(builder.context.view))
+    size = min(share, max_new_excerpt(builder.context))
     excerpts = ExcerptBuilder(builder, scores_of(builder.context))
     for result in large_results:
         excerpts.add_excerpt(result, size + builder.call_tokens[result])
@@ -142,7 +142,7 @@ def restore_used(builder: SelectionBuilder, new_results: Sequence[int]) -> None:
     The parts are appended to the last of the `new_results`, which are shown complete. If there is
     no new result, nothing is restored.
     """
-    token_limit = min(RESTORED_SHARE * builder.context.view.budget, builder.remaining_tokens)
+    token_limit = min(RESTORED_SHARE * builder.context.budget, builder.remaining_tokens)
     if not new_results or token_limit < MIN_RESTORED:
         return
     restorable_results = _restorable_results(builder)
@@ -188,11 +188,11 @@ def _restored_part(
     if not segments:
         return None
     is_complete = len(segments) == len(context.tracking.segments_of(result))
-    position = context.view.history.results.message[result]
+    position = context.history.results.message[result]
     mark = restored_mark(position, is_complete=is_complete, edited_at=edited_at)
     body, ranges = parts_of(context, result, segments)
     text = f"\n\n{mark}{body}"
-    return RestoredPart(result, text, context.view.counter.text(text), ranges)
+    return RestoredPart(result, text, context.counter.text(text), ranges)
 
 
 def _versions_to_try(builder: SelectionBuilder, result: int) -> list[int]:
@@ -202,7 +202,7 @@ def _versions_to_try(builder: SelectionBuilder, result: int) -> list[int]:
     the prompt shows complete are left out. The result itself comes last.
     """
     context, complete = builder.context, {*builder.complete}
-    newer = context.view.history.files.newer_results(result, context.result_count)
+    newer = context.history.files.newer_results(result, context.result_count)
     restorable = [later for later in newer if context.has_call[later] and later not in complete]
     return [*restorable[:MOST_VERSIONS], result]
 
@@ -214,16 +214,16 @@ def segments_not_to_restore(context: CallContext, result: int) -> tuple[frozense
     the same file has the line, too. The turn is 0 if there was no edit after the result, or if the
     result's file is not known.
     """
-    results, files = context.view.history.results, context.view.history.files
+    results, files = context.history.results, context.history.files
     edits = files.edits_after(result, results.call_message[result], context.message_count)
     newer = files.newer_results(result, context.result_count)[:MOST_VERSIONS]
     if not edits and not newer:
         return frozenset(), 0
     is_file = files.has_path(result)
     positions = [results.message[version] for version in (result, *newer)]
-    text, *newer_texts = context.view.texts_of(positions)
+    text, *newer_texts = context.texts_of(positions)
     ranges = replaced_ranges(text, edits, is_file=is_file) + repeated_ranges(text, newer_texts)
-    edited_at = context.view.history.turns[edits[0].position] if edits and is_file else 0
+    edited_at = context.history.turns[edits[0].position] if edits and is_file else 0
     return segments_in(context, result, ranges), edited_at
 
 

@@ -32,8 +32,8 @@ def adjust_budget(context: CallContext, previous: Selection) -> tuple[float, boo
     `previous` is the selection of the call before. If no prompt has omitted anything yet, return
     the start budget. Otherwise change the previous budget, within its smallest and largest value.
     """
-    largest = float(context.view.budget)
-    start = min(float(context.view.start_budget or largest), largest)
+    largest = float(context.budget)
+    start = min(float(context.start_budget or largest), largest)
     if not previous.is_over:
         return start, False
     follows_miss = bool(missed_tokens(context, previous))
@@ -64,7 +64,7 @@ def missed_tokens(context: CallContext, previous: Selection) -> list[int]:
 
     A token counts as used only if it was in a result before that call (its owner).
     """
-    history = context.view.history
+    history = context.history
     answer = previous.messages  # the message after the call's messages is its answer
     if answer >= len(history.roles):
         return []  # the call has no answer yet
@@ -78,7 +78,7 @@ def missed_tokens(context: CallContext, previous: Selection) -> list[int]:
 
 def _tokens_of_message(message: int, context: CallContext, tracking: Tracking) -> Ids:
     """Return the distinct tracked tokens of a message and its calls."""
-    history = context.view.history
+    history = context.history
     first_event, stop = history.first_events[message], history.events_before(message + 1)
     tokens: Ids = np.unique(tracking.ids_of_events(first_event, stop))
     return tokens
@@ -107,7 +107,7 @@ def unseen_tokens(
 
 def _complete_events(context: CallContext, previous: Selection) -> NDArray[np.bool_]:
     """Return, for each event before the previous call, whether its prompt showed it complete."""
-    history, messages = context.view.history, previous.messages
+    history, messages = context.history, previous.messages
     results, result_count = history.results, history.results_before(messages)
     is_complete = np.zeros(history.events_before(messages), np.bool_)
 

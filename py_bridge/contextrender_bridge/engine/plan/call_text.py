@@ -9,8 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from contextrender_bridge.engine.plan.call_context import CallContext, Ints
-from contextrender_bridge.engine.plan.policy_input import excerpts_of
+from contextrender_bridge.engine.plan.call_context import CallContext, Ints, excerpts_of
 from contextrender_bridge.engine.plan.selection import ALL_TEXT, Substitute, TextSelection
 
 CAP: Final = 0.5
@@ -74,7 +73,7 @@ def _text_budget(context: CallContext) -> float:
 
     It is the call's budget, but at most `MAX_TEXT_BUDGET`, or what the user's messages need.
     """
-    budget = float(context.view.budget)
+    budget = float(context.budget)
     if budget <= MAX_TEXT_BUDGET:
         return budget
     complete_tokens = int(context.text_tokens[_messages_to_keep_complete(context)].sum())
@@ -120,7 +119,6 @@ def _cut_users(
     `MIN_TOKENS`, even if the text then exceeds `TARGET`. `sizes` has the tokens of each message's
     text, 0 for a dropped one.
     """
-    view = context.view
     complete = {*_messages_to_keep_complete(context)}
     sizes_to_cut = {
         position: int(sizes[position])
@@ -130,7 +128,7 @@ def _cut_users(
     other_tokens = int(sizes.sum()) - sum(sizes_to_cut.values())
     limit = int(TARGET * text_budget) - other_tokens
     min_tokens = sum(min(size, MIN_TOKENS) for size in sizes_to_cut.values())
-    return excerpts_of(sizes_to_cut, max(limit, min_tokens), view.text_of, view.counter)
+    return excerpts_of(sizes_to_cut, max(limit, min_tokens), context.text_of, context.counter)
 
 
 def _cut_remaining(context: CallContext, sizes: Ints) -> dict[int, Substitute]:
@@ -140,8 +138,7 @@ def _cut_remaining(context: CallContext, sizes: Ints) -> dict[int, Substitute]:
     they are small. All other texts may have equal shares, and are cut if they exceed them. `sizes`
     has the tokens of each message's text so far.
     """
-    view = context.view
-    text_limit = int((1 - NEWEST_SHARE) * view.budget)
+    text_limit = int((1 - NEWEST_SHARE) * context.budget)
     total = int(sizes.sum())
     if total <= text_limit:
         return {}
@@ -152,7 +149,7 @@ def _cut_remaining(context: CallContext, sizes: Ints) -> dict[int, Substitute]:
         if position not in complete
     }
     complete_tokens = total - sum(sizes_to_cut.values())
-    return excerpts_of(sizes_to_cut, text_limit - complete_tokens, view.text_of, view.counter)
+    return excerpts_of(sizes_to_cut, text_limit - complete_tokens, context.text_of, context.counter)
 
 
 def _messages_to_keep_complete(context: CallContext) -> list[int]:
@@ -160,10 +157,10 @@ def _messages_to_keep_complete(context: CallContext) -> list[int]:
 
     If these messages together have more tokens than the share `TARGET` of the budget, return none.
     """
-    users = [p for p in range(context.message_count) if context.view.history.roles[p] == "user"]
+    users = [p for p in range(context.message_count) if context.history.roles[p] == "user"]
     first, later = users[:1], users[1:]
     positions = [*first, *later[-NEWEST_USER:]]
-    fits = int(context.text_tokens[positions].sum()) <= TARGET * context.view.budget
+    fits = int(context.text_tokens[positions].sum()) <= TARGET * context.budget
     return positions if fits else []
 
 
@@ -172,7 +169,7 @@ def _are_cut_like_users(context: CallContext) -> NDArray[np.bool_]:
 
     Messages with results are among them, but their texts have 0 tokens, so they are never cut.
     """
-    roles = context.view.history.roles[: context.message_count]
+    roles = context.history.roles[: context.message_count]
     return np.array([role != "assistant" for role in roles], np.bool_)
 
 

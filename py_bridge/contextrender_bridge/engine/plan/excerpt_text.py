@@ -14,7 +14,6 @@ from typing import Final
 import numpy as np
 
 from contextrender_bridge.engine.plan.call_context import CallContext
-from contextrender_bridge.engine.plan.policy_input import PolicyInput
 from contextrender_bridge.engine.plan.selection import Substitute
 from contextrender_bridge.engine.text.tokens import MESSAGE_OVERHEAD, TokenCounter, call_parts
 
@@ -56,18 +55,18 @@ def _excerpt(context: CallContext, result: int, segments: Sequence[int]) -> Subs
     With a cache-aware policy, the mark of a newest result names the omitted lines, because the
     agent has just asked for this text and may read on.
     """
-    view, results = context.view, context.view.history.results
+    results = context.history.results
     tokens = results.tokens[result]
     excerpt_tokens = sum(int(context.tracking.segment_tokens.values[s]) for s in segments)
     omitted_tokens = max(1, tokens - MESSAGE_OVERHEAD - excerpt_tokens)
     # The mark names the omitted lines only if the policy is cache-aware and the result is new.
-    is_cache_aware = view.start_budget > 0  # no other policy has a start budget
+    is_cache_aware = context.start_budget > 0  # no other policy has a start budget
     names_lines = is_cache_aware and result in context.newest
     lines = _omitted_lines(context, result, segments) if names_lines else ""
     first_line = mark(results.message[result], tokens, omitted_tokens, lines)
     body, ranges = parts_of(context, result, segments)
     excerpt = first_line + body
-    return Substitute(excerpt, view.counter.text(excerpt) + MESSAGE_OVERHEAD, ranges=ranges)
+    return Substitute(excerpt, context.counter.text(excerpt) + MESSAGE_OVERHEAD, ranges=ranges)
 
 
 def parts_of(
@@ -78,7 +77,7 @@ def parts_of(
     Also return the segments' ranges of characters in the result, as a flat tuple: start, length,
     start, length.
     """
-    text = context.view.text_of(context.view.history.results.message[result])
+    text = context.text_of(context.history.results.message[result])
     parts: list[str] = []
     ranges: list[int] = []
     last_end = 0
@@ -123,16 +122,15 @@ def segments_in(
 
 def _omitted_lines(context: CallContext, result: int, segments: Sequence[int]) -> str:
     """Return a description of the lines of a result that these segments do not have."""
-    view = context.view
-    tool, arguments = call_of_result(view, result)
-    text = view.text_of(view.history.results.message[result])
+    tool, arguments = call_of_result(context, result)
+    text = context.text_of(context.history.results.message[result])
     return describe_omitted_lines(text, _spans(context, result, segments), tool, arguments)
 
 
-def call_of_result(view: PolicyInput, result: int) -> tuple[str, str]:
+def call_of_result(context: CallContext, result: int) -> tuple[str, str]:
     """Return the tool's name and the arguments of a result's call."""
-    message, number = view.history.call_of(result)
-    (original,) = view.originals(message, message + 1)
+    message, number = context.history.call_of(result)
+    (original,) = context.originals(message, message + 1)
     return call_parts(original["tool_calls"][number])
 
 
@@ -160,16 +158,18 @@ def mark(position: int, tokens: int, omitted_tokens: int, lines: str = "") -> st
     )
 
 
-def mark_tokens(view: PolicyInput, result: int) -> int:
+def mark_tokens(context: CallContext, result: int) -> int:
     """Estimate the tokens of the mark, which is the first line of a result's excerpt.
 
     Counting them exactly for every segment that is tried would take too long.
     """
-    results = view.history.results
+    results = context.history.results
     # The mark has the position and two token counts, which have about the same length.
     size_tokens = _number_tokens(results.tokens[result])
     return (
-        _mark_word_tokens(view.counter) + 2 * size_tokens + _number_tokens(results.message[result])
+        _mark_word_tokens(context.counter)
+        + 2 * size_tokens
+        + _number_tokens(results.message[result])
     )
 
 

@@ -53,7 +53,7 @@ class ExcerptBuilder:
         context, tracking = builder.context, builder.context.tracking
         self._builder, self._tracking = builder, tracking
         self._scores, self._gain_factors = scores, scores.segment_factors
-        self._gap_tokens = context.view.counter.text(GAP)
+        self._gap_tokens = context.counter.text(GAP)
         self._excerpt_tokens: dict[int, int] = {}  # the tokens of each result's excerpt so far
         self._first_segment: list[int] = tracking.first_segment.values.tolist()  # of each result
         self._visible = builder.visible_tokens()
@@ -217,7 +217,7 @@ class ExcerptBuilder:
         """
         result = int(self._tracking.segment_result.values[segment])
         context = self._builder.context
-        newer_results = context.view.history.files.newer_results(result, context.result_count)
+        newer_results = context.history.files.newer_results(result, context.result_count)
         if not newer_results:
             return False
         # The tokens of the segment that are not visible yet.
@@ -302,7 +302,7 @@ class ExcerptBuilder:
         tokens = int(self._tracking.segment_tokens.values[segment])
         if segments:  # the segment was in a gap, which is counted already
             return tokens + self._gap_tokens * (gap_count - 1)
-        mark = mark_tokens(self._builder.context.view, result)
+        mark = mark_tokens(self._builder.context, result)
         call_tokens = self._builder.call_tokens[result]
         return tokens + self._gap_tokens * gap_count + call_tokens + MESSAGE_OVERHEAD + mark
 

@@ -7,9 +7,9 @@ at least with their first lines (docs/policies.md).
 from collections.abc import Sequence
 from typing import Final
 
+from contextrender_bridge.engine.plan.call_context import CallContext
 from contextrender_bridge.engine.plan.excerpts import ExcerptBuilder
 from contextrender_bridge.engine.plan.first_line import first_line_of, show_best_effort
-from contextrender_bridge.engine.plan.policy_input import PolicyInput
 from contextrender_bridge.engine.plan.scores import Scores
 from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 
@@ -24,17 +24,17 @@ MAX_NEW_EXCERPT_SHARE: Final = 1 / 14
 """The largest shares of the budget for one excerpt (docs/policies.md)."""
 
 
-def max_excerpt(view: PolicyInput) -> float:
+def max_excerpt(context: CallContext) -> float:
     """Return the most tokens of an excerpt, without its call, in a prompt for one call only."""
-    return max(MIN_EXCERPT, MAX_EXCERPT_SHARE * view.budget)
+    return max(MIN_EXCERPT, MAX_EXCERPT_SHARE * context.budget)
 
 
-def max_new_excerpt(view: PolicyInput) -> float:
+def max_new_excerpt(context: CallContext) -> float:
     """Return the most tokens of an excerpt, without its call, in a prompt that later calls repeat.
 
     It is smaller than `max_excerpt`, because each later call pays for the excerpt again.
     """
-    return max(MIN_EXCERPT, MAX_NEW_EXCERPT_SHARE * view.budget)
+    return max(MIN_EXCERPT, MAX_NEW_EXCERPT_SHARE * context.budget)
 
 
 def take_newest(
@@ -46,7 +46,7 @@ def take_newest(
     without its call. If the parameter `newest_share` is 0, select nothing, because then the newest
     results are ranked with all others.
     """
-    if not builder.context.view.parameters.newest_share:
+    if not builder.context.parameters.newest_share:
         return
     # Select complete results while they fit, and excerpts of the others.
     newest = [result for result in builder.context.newest if builder.available[result]]
@@ -89,7 +89,7 @@ def show_in_part(
         is_unselected = builder.available[result]
         if is_unselected:  # not even one segment fits
             # A first line and a cut call have a limit of their own, not `max_excerpt_tokens`.
-            max_tokens = int(max_excerpt(builder.context.view))
+            max_tokens = int(max_excerpt(builder.context))
             show_best_effort(builder, result, available_tokens, max_tokens)
         token_limit -= builder.used_tokens - tokens_before
 
@@ -199,7 +199,7 @@ def select_results(
       the rest is for excerpts.
     """
     budget, tokens_before = max(0, builder.budget_for_results), builder.used_tokens
-    newest_share = builder.context.view.parameters.newest_share
+    newest_share = builder.context.parameters.newest_share
     take_newest(builder, newest_share * budget, scores, max_excerpt)
     newest_tokens = builder.used_tokens - tokens_before
     take_pinned(builder, scores)

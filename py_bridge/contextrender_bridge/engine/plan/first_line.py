@@ -45,9 +45,9 @@ def _cut_call_to_fit(
     if builder.call_tokens[result] + shown_tokens <= token_limit:
         return True
     call_limit = min(token_limit - shown_tokens, max(max_tokens, shown_tokens))
-    view = builder.context.view
-    tool, arguments = call_of_result(view, result)
-    cut_arguments = cut_call(tool, arguments, call_limit, view.counter)
+    context = builder.context
+    tool, arguments = call_of_result(context, result)
+    cut_arguments = cut_call(tool, arguments, call_limit, context.counter)
     if cut_arguments is None:
         return False
     builder.cut_call(result, cut_arguments)
@@ -59,9 +59,8 @@ def first_line_of(context: CallContext, result: int, limit: int) -> Substitute |
 
     Begin with an excerpt's mark, which says what is omitted. Leave the mark out if it does not fit.
     """
-    view = context.view
-    position, size = view.history.results.message[result], int(context.sizes[result])
-    text = view.text_of(position)
+    position, size = context.history.results.message[result], int(context.sizes[result])
+    text = context.text_of(position)
     start = len(text) - len(text.lstrip())
     first_line = text[start:].partition("\n")[0]
     # Try with the mark, and then without it.
@@ -69,12 +68,12 @@ def first_line_of(context: CallContext, result: int, limit: int) -> Substitute |
         # The mark has the number of omitted tokens, which is only known when the line is cut. Until
         # then, reserve the tokens of a mark with the largest number.
         largest_mark = mark(position, size, size) if has_mark else ""
-        line_limit = limit - MESSAGE_OVERHEAD - view.counter.text(largest_mark + GAP)
+        line_limit = limit - MESSAGE_OVERHEAD - context.counter.text(largest_mark + GAP)
         if line_limit <= 0:
             continue
-        line = view.counter.cut(first_line, line_limit)
-        omitted_tokens = max(1, size - MESSAGE_OVERHEAD - view.counter.text(line))
+        line = context.counter.cut(first_line, line_limit)
+        omitted_tokens = max(1, size - MESSAGE_OVERHEAD - context.counter.text(line))
         shown_text = (mark(position, size, omitted_tokens) if has_mark else "") + line + GAP
-        tokens = view.counter.text(shown_text) + MESSAGE_OVERHEAD
+        tokens = context.counter.text(shown_text) + MESSAGE_OVERHEAD
         return Substitute(shown_text, tokens, ranges=(start, len(line)))
     return None

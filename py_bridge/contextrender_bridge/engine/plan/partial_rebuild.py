@@ -89,7 +89,7 @@ def select_few(builder: SelectionBuilder, scores: Scores, share: float) -> None:
 
     The rest of the budget is for results that later prompts append.
     """
-    max_excerpt = max_new_excerpt(builder.context.view)
+    max_excerpt = max_new_excerpt(builder.context)
     select_results(
         builder, scores, share=share, max_excerpt=max_excerpt, complete_share=COMPLETE_SHARE
     )
@@ -114,7 +114,7 @@ def _cuts(context: CallContext, previous: Selection, token_limit: float) -> Iter
 
     The newest results are always selected again, so no cut keeps them.
     """
-    call_message, newest = context.view.history.results.call_message, {*context.newest}
+    call_message, newest = context.history.results.call_message, {*context.newest}
     results = [r for r in results_before(context, previous) if r not in newest]
     results.sort(key=lambda r: (call_message[r], r))
     costs = [_cost(context, previous, result) for result in results]
@@ -141,7 +141,7 @@ def _exclude_results_before(cut: int, builder: SelectionBuilder, first_new_resul
 
     Results from number `first_new_result` on stay available, because no prompt showed them yet.
     """
-    call_message = builder.context.view.history.results.call_message[:first_new_result]
+    call_message = builder.context.history.results.call_message[:first_new_result]
     builder.available[:first_new_result] &= np.array(call_message, np.int64) > cut
 
 

@@ -18,16 +18,15 @@ def with_required_results(
     Select the newest results first, then the pinned ones. Then select the results of `selection`
     in its order, and leave out the results that do not fit any more.
     """
-    view = context.view
     builder = SelectionBuilder(context, selection.text)
-    leaves_too_little = builder.budget_for_results < NEWEST_SHARE * view.budget
+    leaves_too_little = builder.budget_for_results < NEWEST_SHARE * context.budget
     if leaves_too_little:  # the text leaves too little for the newest results: select less text
         builder = SelectionBuilder(context, select_text(context))
     # Select the required results first.
-    newest_limit = view.parameters.newest_share * max(0, builder.budget_for_results)
+    newest_limit = context.parameters.newest_share * max(0, builder.budget_for_results)
     scores = scores_of(context)
     if force_newest:
-        take_newest(builder, newest_limit, scores, max_excerpt(view))
+        take_newest(builder, newest_limit, scores, max_excerpt(context))
     take_pinned(builder, scores)
     required_results = [*builder.complete, *builder.fixed_excerpts]  # all that is selected so far
     # Fill the rest of the budget with the results of the given selection.

@@ -45,7 +45,7 @@ class SelectionBuilder:
         self.available: NDArray[np.bool_] = context.has_call.copy()
         self.call_tokens: list[int] = context.call_tokens.tolist()
         self.costs: list[int] = context.costs.tolist()
-        self.budget_for_results = context.view.budget - int(sizes_of(text, context).sum())
+        self.budget_for_results = context.budget - int(sizes_of(text, context).sum())
 
     @classmethod
     def from_previous(
@@ -175,7 +175,7 @@ class SelectionBuilder:
     def visible_tokens(self) -> NDArray[np.bool_]:
         """Return, for each tracked token, whether the prompt shows it with the selection so far."""
         context, tracking = self.context, self.context.tracking
-        results = context.view.history.results
+        results = context.history.results
 
         # Complete results, and the calls of all selected results, except for cut calls.
         is_complete = np.zeros(tracking.event_count, np.bool_)  # a flag for each event
@@ -198,7 +198,7 @@ class SelectionBuilder:
 
         It is cached in `tokens_of_texts`, because several builders of a call have the same texts.
         """
-        context, history = self.context, self.context.view.history
+        context, history = self.context, self.context.history
         if (cached := context.tokens_of_texts.get(id(self.text))) is not None:
             _, cached_tokens = cached
             return cached_tokens

@@ -72,9 +72,9 @@ def show_newest(context: CallContext, selection: Selection) -> Selection:
 
 
 def _tokens_below_largest_budget(context: CallContext, selection: Selection) -> int:
-    """Return how many tokens the prompt is below the largest automatic budget, `view.budget`."""
-    prompt = selection.tokens_in(context.view.history) - context.unbudgeted_tokens
-    return context.view.budget - prompt
+    """Return how many tokens the prompt is below the largest automatic budget, `context.budget`."""
+    prompt = selection.tokens_in(context.history) - context.unbudgeted_tokens
+    return context.budget - prompt
 
 
 def _beginning(context: CallContext, result: int) -> frozenset[int]:

@@ -1,4 +1,4 @@
-"""The policies by name. Each returns a `Selection` for a `PolicyInput`.
+"""The policies by name. Each returns a `Selection` for a `CallContext`.
 
 To add a policy, write a file and add a line to the table `POLICIES`.
 
@@ -14,9 +14,8 @@ import numpy as np
 
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.engine.parameters import NO_PINS, Parameters
-from contextrender_bridge.engine.plan.call_context import context_of_next_call
+from contextrender_bridge.engine.plan.call_context import CallContext, select_all
 from contextrender_bridge.engine.plan.pin_newest import with_required_results
-from contextrender_bridge.engine.plan.policy_input import PolicyInput, select_all
 from contextrender_bridge.engine.plan.ranking import cosines_among, select_greedily
 from contextrender_bridge.engine.plan.selection import ScoreTable, Selection
 from contextrender_bridge.engine.policies.baselines import prune, semantic_retrieval
@@ -27,7 +26,7 @@ SMALLEST_SUBSTITUTE: Final = 100
 """The tokens that an oversized result's substitute may always have (docs/method.md)."""
 
 
-def contextrender(view: PolicyInput) -> Selection:
+def contextrender(context: CallContext) -> Selection:
     """Select results by the method's rules (docs/method.md, Selection and Oversized results).
 
     Select complete results greedily, by their usefulness less their redundancy. A result that
@@ -35,40 +34,38 @@ def contextrender(view: PolicyInput) -> Selection:
     size limits of substitutes, because their texts are written later.
     """
     # Computing the relevance embeds texts, so do it only if relevance or redundancy counts.
-    parameters = view.parameters
+    parameters = context.parameters
     uses_vectors = parameters.weight_relevance or parameters.redundancy_penalty
-    relevance = view.relevance_of() if uses_vectors else np.zeros(len(view.costs))
-    usefulness = view.usefulness(relevance)
-    # Python refuses to append to an `array` while NumPy shares its memory, so copy it.
-    call_tokens = np.array(view.history.results.call_tokens, dtype=np.int64)
-    budget = view.budget_for_results
+    relevance = context.relevance_of() if uses_vectors else np.zeros(len(context.costs))
+    usefulness = context.usefulness(relevance)
+    call_tokens, budget = context.call_tokens, context.budget_for_results
 
     # Select complete results. Oversized results of the last turn compete with them, at the cost of
     # a substitute. Older oversized results only get the tokens that remain (docs/method.md).
-    share, is_oversized = parameters.oversized_share, view.costs > view.budget
-    limit = max(SMALLEST_SUBSTITUTE, int(view.budget * share)) if share else 0
-    may_be_substituted = view.eligible & is_oversized & (limit > 0)
-    may_be_complete = view.eligible & ~is_oversized
-    is_candidate = may_be_complete | (may_be_substituted & (view.ages == 1))
-    costs = np.where(is_oversized, call_tokens + limit, view.costs)
+    share, is_oversized = parameters.oversized_share, context.costs > context.budget
+    limit = max(SMALLEST_SUBSTITUTE, int(context.budget * share)) if share else 0
+    may_be_substituted = context.eligible & is_oversized & (limit > 0)
+    may_be_complete = context.eligible & ~is_oversized
+    is_candidate = may_be_complete | (may_be_substituted & (context.ages == 1))
+    costs = np.where(is_oversized, call_tokens + limit, context.costs)
     costs = np.where(is_candidate, costs, budget + 1)  # so that others never fit
     # The history has the vectors that exist by now. No further texts are embedded.
-    cosines_to = partial(cosines_among, view.history.vectors.matrix(len(costs)))
+    cosines_to = partial(cosines_among, context.history.vectors.matrix(len(costs)))
     greedy = select_greedily(usefulness, costs, budget, cosines_to, parameters.redundancy_penalty)
     complete = [result for result in greedy.selected if not is_oversized[result]]
     substituted = [result for result in greedy.selected if is_oversized[result]]
 
     # Then select older oversized results with the remaining tokens, the most useful first.
     remaining_tokens = budget - greedy.tokens
-    older = np.flatnonzero(may_be_substituted & (view.ages > 1)).tolist()
+    older = np.flatnonzero(may_be_substituted & (context.ages > 1)).tolist()
     for result in sorted(older, key=lambda r: (-usefulness[r], r)):
         cost = limit + int(call_tokens[result])
         if cost <= remaining_tokens:
             substituted.append(result)
             remaining_tokens -= cost
     return Selection(
-        view.message_count,
-        view.retained_text,
+        context.message_count,
+        context.retained_text,
         tuple(complete),
         limits=dict.fromkeys(substituted, limit),
         scores=ScoreTable(relevance, usefulness, greedy.scores),
@@ -78,21 +75,21 @@ def contextrender(view: PolicyInput) -> Selection:
 
 def with_weights(
     *, recency: float = 0, reuse: float = 0, relevance: float = 0
-) -> Callable[[PolicyInput], Selection]:
+) -> Callable[[CallContext], Selection]:
     """Return a variant of the method's policy that ignores the parameters' weights.
 
     It has these weights instead. Evaluations compare it with the method's policy.
     """
 
-    def select(view: PolicyInput) -> Selection:
+    def select(context: CallContext) -> Selection:
         """Return the selection that the method's policy makes with these weights."""
         parameters = replace(
-            view.parameters,
+            context.parameters,
             weight_recency=float(recency),
             weight_reuse=float(reuse),
             weight_relevance=float(relevance),
         )
-        return contextrender(replace(view, parameters=parameters))
+        return contextrender(replace(context, parameters=parameters))
 
     return select
 
@@ -108,7 +105,7 @@ class Policy:
     traced before.
     """
 
-    choose: Callable[[PolicyInput], Selection]
+    choose: Callable[[CallContext], Selection]
     tracks_tokens: bool = False
     is_cache_aware: bool = False
 
@@ -144,21 +141,20 @@ def policy_named(name: str) -> Policy:
     return POLICIES[name]
 
 
-def selection_for(view: PolicyInput, policy: Policy, agent_defaults: bool = False) -> Selection:
+def selection_for(context: CallContext, policy: Policy, agent_defaults: bool = False) -> Selection:
     """Return the policy's selection, or every result if the full history is within the budget.
 
     If the selection lacks pinned results, or the newest results with `agent_defaults`, select these
     first, and then the policy's results that still fit.
     """
     # A cache-aware policy decides by itself whether everything is shown.
-    if policy is FULL or (view.fits and not policy.is_cache_aware):
-        return select_all(view)
-    selection = policy.choose(view)
+    if policy is FULL or (context.fits and not policy.is_cache_aware):
+        return select_all(context)
+    selection = policy.choose(context)
     # A policy that tracks tokens selects pinned results itself.
-    must_show_pins = view.pins != NO_PINS and not policy.tracks_tokens
+    must_show_pins = context.pins != NO_PINS and not policy.tracks_tokens
     if not (agent_defaults or must_show_pins):
         return selection
-    context = context_of_next_call(view)
     lacks_newest = agent_defaults and not selection.shown_results.issuperset(context.newest)
     lacks_pins = must_show_pins and not {*selection.complete}.issuperset(context.pinned)
     if not (lacks_newest or lacks_pins):

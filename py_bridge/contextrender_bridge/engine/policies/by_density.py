@@ -2,41 +2,38 @@
 
 import math
 
-from contextrender_bridge.engine.plan.call_context import context_of_next_call
+from contextrender_bridge.engine.plan.call_context import CallContext
 from contextrender_bridge.engine.plan.call_text import select_text
 from contextrender_bridge.engine.plan.fill_selection import (
     select_results,
     take_newest,
     take_pinned,
 )
-from contextrender_bridge.engine.plan.policy_input import PolicyInput
 from contextrender_bridge.engine.plan.scores import Scores, scores_of
 from contextrender_bridge.engine.plan.selection import ScoreTable, Selection
 from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 
 
-def reuse_density(view: PolicyInput) -> Selection:
+def reuse_density(context: CallContext) -> Selection:
     """Select the newest turn's results, then pinned results, then other results complete.
 
     The other results are selected in the order of their result scores ("Result score" in
     docs/policies.md). Only newest and pinned results may be shown as excerpts.
     """
-    context = context_of_next_call(view)
     builder, scores = SelectionBuilder(context, select_text(context)), scores_of(context)
     budget = max(0, builder.budget_for_results)
-    take_newest(builder, view.parameters.newest_share * budget, scores, math.inf)
+    take_newest(builder, context.parameters.newest_share * budget, scores, math.inf)
     take_pinned(builder, scores)
     builder.select_in_order(scores.best_first, budget)
     return selection_of(builder, scores)
 
 
-def contextrender_excerpts(view: PolicyInput) -> Selection:
+def contextrender_excerpts(context: CallContext) -> Selection:
     """Select the newest and pinned results, then other results complete, then excerpts of others.
 
     Complete results are selected in the order of their result scores ("Result score" in
     docs/policies.md).
     """
-    context = context_of_next_call(view)
     scores = scores_of(context)
     builder = SelectionBuilder(context, select_text(context))
     return selection_of(select_results(builder, scores, max_excerpt=math.inf), scores)

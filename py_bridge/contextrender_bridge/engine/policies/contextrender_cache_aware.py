@@ -11,7 +11,11 @@ import numpy as np
 
 from contextrender_bridge.engine.plan.append_step import append_step
 from contextrender_bridge.engine.plan.auto_budget import adjust_budget
-from contextrender_bridge.engine.plan.call_context import CallContext, context_of_next_call, tracker
+from contextrender_bridge.engine.plan.call_context import (
+    CallContext,
+    select_all,
+    tracker,
+)
 from contextrender_bridge.engine.plan.call_text import select_text, sizes_of
 from contextrender_bridge.engine.plan.partial_rebuild import (
     NO_CUT,
@@ -19,7 +23,6 @@ from contextrender_bridge.engine.plan.partial_rebuild import (
     rebuild_partially,
     select_few,
 )
-from contextrender_bridge.engine.plan.policy_input import PolicyInput, select_all
 from contextrender_bridge.engine.plan.scores import scores_of
 from contextrender_bridge.engine.plan.selection import NOTHING_SHOWN, Selection, Substitute
 from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
@@ -32,17 +35,17 @@ REBUILD_EVERY: Final = 128
 COMPLETE_ONCE: Final = "complete in this call, an excerpt from the next one on"
 
 
-def contextrender_cache_aware(view: PolicyInput) -> Selection:
+def contextrender_cache_aware(context: CallContext) -> Selection:
     """Append the new results to the last answered call's selection, within the call's budget.
 
     If the results exceed the budget, rebuild the prompt. As long as all messages fit, select all
     results. If no earlier call was answered, assume that earlier prompts omitted nothing.
     """
-    previous = select_answered_calls(view) if view.select_answered else view.previous
-    selection = step(context_of_next_call(view), previous or NOTHING_SHOWN)
+    previous = select_answered_calls(context) if context.select_answered else context.previous
+    selection = step(context, previous or NOTHING_SHOWN)
     if not selection.is_over:  # neither this prompt nor an earlier one omits anything
-        return replace(select_all(view), budget=selection.budget)
-    return replace(selection, reasons=_reasons(view, selection))
+        return replace(select_all(context), budget=selection.budget)
+    return replace(selection, reasons=_reasons(context, selection))
 
 
 def step(context: CallContext, previous: Selection) -> Selection:
@@ -52,25 +55,27 @@ def step(context: CallContext, previous: Selection) -> Selection:
     exceed it in order to show more of the newest results.
     """
     budget, follows_miss = adjust_budget(context, previous)
-    selection = _select_within_budget(context.with_budget(int(budget)), previous.as_continued())
+    selection = _select_within_budget(replace(context, budget=int(budget)), previous.as_continued())
     selection = replace(selection, budget=budget, follows_miss=follows_miss)
     # A fixed budget is both the start and the upper limit.
-    is_automatic = 0 < context.view.start_budget < context.view.budget
+    is_automatic = 0 < context.start_budget < context.budget
     return show_newest(context, selection) if is_automatic else selection
 
 
-def select_answered_calls(view: PolicyInput) -> Selection | None:
+def select_answered_calls(context: CallContext) -> Selection | None:
     """Return the last answered call's selection, or None if no call was answered.
 
-    `view.previous` may be the selection of an earlier call. Then make the selections of the calls
-    answered after it, one after the other, because each continues the prompt of the call before. An
-    assistant message answers the call that had all messages before it.
+    `context.previous` may be the selection of an earlier call. Then make the selections of the
+    calls answered after it, one after the other, because each continues the prompt of the call
+    before. An assistant message answers the call that had all messages before it.
     """
-    selection, track = view.previous, tracker(view)
+    selection, track = context.previous, tracker(context)
     after_previous_answer = selection.messages + 1 if selection else 0
-    for position in range(after_previous_answer, view.message_count):
-        if view.history.roles[position] == "assistant":
-            selection = step(CallContext(view, position, track), selection or NOTHING_SHOWN)
+    for position in range(after_previous_answer, context.message_count):
+        if context.history.roles[position] == "assistant":
+            selection = step(
+                replace(context, message_count=position, track=track), selection or NOTHING_SHOWN
+            )
     return selection
 
 
@@ -100,7 +105,7 @@ def _is_expired(context: CallContext, previous: Selection) -> bool:
     The limit is the parameter `cache_ttl_minutes`; 0 means that prompts do not expire. A prompt
     with the full history does not expire, because a rebuild would not change it.
     """
-    minutes = context.view.parameters.cache_ttl_minutes
+    minutes = context.parameters.cache_ttl_minutes
     if not minutes or not previous.is_over:
         return False
     return context.seconds_since(previous.messages) > 60 * minutes
@@ -112,7 +117,7 @@ def _rebuild(context: CallContext, previous: Selection, *, may_keep_start: bool)
     Without `may_keep_start`, always return a full rebuild. A partial rebuild is also impossible if
     the texts at the beginning of the prompt change.
     """
-    scores, share = scores_of(context), context.view.parameters.rebuild_share
+    scores, share = scores_of(context), context.parameters.rebuild_share
     text = select_text(context, previous.text)
     full_rebuild = SelectionBuilder(context, text)
     select_few(full_rebuild, scores, share)
@@ -147,10 +152,10 @@ def _selection(
     )
 
 
-def _reasons(view: PolicyInput, selection: Selection) -> dict[int, str]:
+def _reasons(context: CallContext, selection: Selection) -> dict[int, str]:
     """Map each result's number to the reason why it is complete, an excerpt or omitted."""
     # The call at which the prompt was last rebuilt.
-    history, messages_at_rebuild = view.history, selection.rebuilt
+    history, messages_at_rebuild = context.history, selection.rebuilt
     is_rebuilt_now = messages_at_rebuild == selection.messages
     turn = history.turn if is_rebuilt_now else history.turns[messages_at_rebuild]
     rebuild = f"the prompt was rebuilt at call {turn}"
@@ -200,7 +205,7 @@ def breakpoints_of(
 
 def _prompt_sizes(builder: SelectionBuilder, excerpts: dict[int, Substitute]) -> np.ndarray:
     """Return the tokens of each message in the prompt, 0 for an omitted message."""
-    context, history = builder.context, builder.context.view.history
+    context, history = builder.context, builder.context.history
     results, sizes = history.results, sizes_of(builder.text, context)
     unbudgeted = list(context.unbudgeted)
     sizes[unbudgeted] = np.array(history.text_tokens, np.int64)[unbudgeted]

@@ -21,7 +21,7 @@ from contextrender_bridge.engine.call.old_versions import old_versions_used
 from contextrender_bridge.engine.call.render_call import (
     Compact,
     RenderedCall,
-    policy_input,
+    make_context,
     render_call,
 )
 from contextrender_bridge.engine.call.settings import RenderSettings, SettingsByTurn
@@ -470,8 +470,8 @@ class BranchReplay:
         """Return a recorded call as a rendering with the recorded `selection`."""
         share = settings.parameters.query_task_share
         relevance = Relevance(history, lambda: self._embedder, self.texts_of, share)
-        view = policy_input(history, **self._inputs(settings), relevance_of=relevance)
-        return RenderedCall(view, selection)
+        context = make_context(history, **self._inputs(settings), relevance_of=relevance)
+        return RenderedCall(context, selection)
 
     def _inputs(self, settings: RenderSettings) -> dict[str, Any]:
         """Return the arguments of `render_call` that follow from the settings."""

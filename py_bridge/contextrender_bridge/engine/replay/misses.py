@@ -56,6 +56,6 @@ def misses_of(rendered: RenderedCall, missing_results: Sequence[MissingResult]) 
         # Today's rules would show the result, but the rules at the time of the call omitted it.
         if decision.display == "complete":
             decision = replace(decision, display="omitted", reason=OTHERWISE_TODAY)
-        cost = int(rendered.view.costs[missing_result.result])
+        cost = int(rendered.context.costs[missing_result.result])
         misses.append(Miss(missing_result, decision, cost))
     return tuple(misses)

@@ -78,7 +78,7 @@ def outline(
 
     If the prompt omits a message, its line has the beginning of the recorded text.
     """
-    history = rendered.view.history
+    history = rendered.context.history
     items = {item.message: item for item in rendered.items}
     # The position of each call's result, by the call's event.
     result_of_call = dict(zip(history.results.call_event, history.results.message, strict=True))
@@ -108,7 +108,7 @@ def outline(
                 turn=history.turns[position],
                 tokens=head["tokens"],
                 display=_display(rendered, position) if item else "omitted",
-                unbudgeted=position in rendered.view.unbudgeted,
+                unbudgeted=position in rendered.context.unbudgeted,
                 text=text,
                 text_complete=is_complete,
                 calls=call_lines,
@@ -119,7 +119,7 @@ def outline(
 
 def _display(rendered: RenderedCall, position: int) -> str:
     """Return how the prompt displays a message that it has."""
-    result = rendered.view.history.result_at(position)  # -1 for another message
+    result = rendered.context.history.result_at(position)  # -1 for another message
     if (substitute := rendered.selection.excerpts.get(result)) is not None:
         return substitute.kind
     return "excerpt" if position in rendered.selection.text.cut else "complete"

@@ -235,7 +235,7 @@ class Replays:
         # The messages that this prompt and the last one begin with count as read from the cache.
         # With full history, these are all messages of the last call.
         usage = Usage.of_prompt(
-            rendered.view.unbudgeted_tokens + rendered.tokens_after,
+            rendered.context.unbudgeted_tokens + rendered.tokens_after,
             _common_tokens(replay.prompt, prompt),
             output,
             self._embedded_tokens(replay, rendered, is_answered=self._branch.is_answered(turn)),
@@ -248,7 +248,7 @@ class Replays:
         """Return the tokens of one message of a prompt. Cut arguments count as complete."""
         head, *calls = self._branch.fields_of(item.message)
         if item.text is not None:
-            text_tokens = rendered.view.counter.message({"content": item.text})
+            text_tokens = rendered.context.counter.message({"content": item.text})
         else:
             text_tokens = int(head["tokens"])
         return text_tokens + sum(int(calls[call]["tokens"]) for call in item.calls)
@@ -264,7 +264,7 @@ class Replays:
         """
         if not rendered.embedded_tokens:  # the policy did not embed anything for this call
             return 0
-        history = rendered.view.history
+        history = rendered.context.history
         latest = {history.last_user, history.last_assistant} - {-1}
         total = sum(history.text_tokens[message] for message in latest)
         for result in range(replay.embedded_results, len(history.results)):
@@ -283,7 +283,7 @@ def replayed_call(
     `usage` is the call's usage, and `full_usage` its usage with full history. If the call has no
     answer, `missing_results` is empty and `uses` is 0.
     """
-    selection, history = rendered.selection, rendered.view.history
+    selection, history = rendered.selection, rendered.context.history
     record = branch.record_at(turn)
     return ReplayedCall(
         turn=turn,
@@ -291,7 +291,7 @@ def replayed_call(
         results=len(history.results),
         tokens_before=rendered.tokens_before,
         tokens_after=rendered.tokens_after,
-        unbudgeted_tokens=rendered.view.unbudgeted_tokens,
+        unbudgeted_tokens=rendered.context.unbudgeted_tokens,
         text_tokens=rendered.text_tokens,
         complete=to_runs(selection.complete),
         partial=to_runs(selection.partial),

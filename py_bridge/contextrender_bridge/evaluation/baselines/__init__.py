@@ -31,9 +31,8 @@ import numpy as np
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.engine.history.history import NO_CALL
-from contextrender_bridge.engine.plan.call_context import context_of_next_call
+from contextrender_bridge.engine.plan.call_context import CallContext
 from contextrender_bridge.engine.plan.pin_newest import with_required_results
-from contextrender_bridge.engine.plan.policy_input import PolicyInput
 from contextrender_bridge.engine.plan.selection import Selection
 from contextrender_bridge.engine.policies import Policy
 from contextrender_bridge.evaluation.baselines.summaries import (
@@ -80,10 +79,9 @@ def baseline_policy(name: str, summaries: Summaries, agent_defaults: bool = Fals
     it shows the newest results even if the summary replaces one of them.
     """
 
-    def select(view: PolicyInput) -> Selection:
+    def select(context: CallContext) -> Selection:
         """Select with a summary. With `agent_defaults`, always show the newest results, too."""
-        selection = select_with_summary(view, BASELINES[name], summaries)
-        context = context_of_next_call(view)
+        selection = select_with_summary(context, BASELINES[name], summaries)
         # If the summary replaces a result, `excerpts` maps this result to the summary.
         replaces_newest = any(
             substitute.kind == SUMMARY_KIND and result in context.newest
@@ -96,20 +94,20 @@ def baseline_policy(name: str, summaries: Summaries, agent_defaults: bool = Fals
     return Policy(select)
 
 
-def _before_last_turn(view: PolicyInput) -> int:
+def _before_last_turn(context: CallContext) -> int:
     """Return the number of messages before the last turn.
 
     If the last turn exceeds `LAST_TURN_SHARE` of the budget, return the number of all messages.
     """
-    history = view.history
+    history = context.history
     last_turn = history.last_assistant
     if last_turn <= 0:
         return len(history)
     turn_tokens = history.totals[-1] - history.totals[last_turn - 1]
-    return last_turn if turn_tokens <= LAST_TURN_SHARE * view.budget else len(history)
+    return last_turn if turn_tokens <= LAST_TURN_SHARE * context.budget else len(history)
 
 
-def _before_recent_turns(view: PolicyInput) -> int:
+def _before_recent_turns(context: CallContext) -> int:
     """Return the number of messages before the recent turns. The summary has to cover them.
 
     The free tokens are those that text and summary leave of the budget. The recent turns are the
@@ -117,23 +115,23 @@ def _before_recent_turns(view: PolicyInput) -> int:
     alone may take all of them. A turn whose text is dropped is not recent, and neither are the
     turns before it.
     """
-    history, results = view.history, view.history.results
-    text = text_within_share(view)
-    summary_tokens = int(SUMMARY_SHARE * view.budget) + call_reserve(view)
-    free_tokens = view.budget - view.tokens_of(text) - summary_tokens
+    history, results = context.history, context.history.results
+    text = text_within_share(context)
+    summary_tokens = int(SUMMARY_SHARE * context.budget) + call_reserve(context)
+    free_tokens = context.budget - context.tokens_of(text) - summary_tokens
     # Go back turn by turn until the results no longer fit.
     turn_of = np.array(results.turn, dtype=np.int64)
     has_call = np.asarray(results.call_event, dtype=np.int64) != NO_CALL
     first_recent_message, recent_tokens = len(history), 0
     for turn in reversed(np.unique(turn_of[has_call]).tolist()):
         turn_results = np.flatnonzero(has_call & (turn_of == turn)).tolist()
-        recent_tokens += int(view.costs[turn_results].sum())
+        recent_tokens += int(context.costs[turn_results].sum())
         is_last_turn = turn == history.assistants
         limit = free_tokens if is_last_turn else RECENT_SHARE * free_tokens
         if recent_tokens > limit:
             break
         first_recent_message = results.call_message[turn_results[0]]
-    return max(first_recent_message, dropped_until(view, text))
+    return max(first_recent_message, dropped_until(context, text))
 
 
 BASELINES: Final[Mapping[str, SummaryMethod]] = {

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from contextrender_bridge.engine.history.history import NO_CALL
-from contextrender_bridge.engine.plan.policy_input import NO_SUBSTITUTE, PolicyInput, to_substitute
+from contextrender_bridge.engine.plan.call_context import NO_SUBSTITUTE, CallContext, to_substitute
 from contextrender_bridge.engine.plan.selection import Selection, Substitute, TextSelection
 from contextrender_bridge.engine.policies.baselines import prune
 from contextrender_bridge.engine.text.excerpt import excerpt
@@ -36,18 +36,18 @@ TEXT_SHARE: Final = 0.4
 class SummaryMethod:
     """A way to use history summaries, each of at most `share` of the budget.
 
-    `text_of(view, covered)` returns which texts are shown beside a summary of the first `covered`
-    messages, or None if they cannot be shown beside it. `boundary(view)` returns how many messages
-    the next summary has to cover.
+    `text_of(context, covered)` returns which texts are shown beside a summary of the first
+    `covered` messages, or None if they cannot be shown beside it. `boundary(context)` returns how
+    many messages the next summary has to cover.
     """
 
     share: float
-    text_of: Callable[[PolicyInput, int], TextSelection | None]
-    boundary: Callable[[PolicyInput], int]
+    text_of: Callable[[CallContext, int], TextSelection | None]
+    boundary: Callable[[CallContext], int]
 
 
 def select_with_summary(
-    view: PolicyInput, method: SummaryMethod, summaries: Summaries
+    context: CallContext, method: SummaryMethod, summaries: Summaries
 ) -> Selection:
     """Return a selection with the latest summary and all messages after it.
 
@@ -56,55 +56,55 @@ def select_with_summary(
     summary, select as `prune` does.
     """
     former = summaries.latest
-    if former and (selection := _selection_with(view, method, former)):
+    if former and (selection := _selection_with(context, method, former)):
         return selection
     # Extend the summary by the messages that the method wants covered.
-    covered, already_covered = method.boundary(view), former.covered if former else 0
+    covered, already_covered = method.boundary(context), former.covered if former else 0
     if covered > already_covered:
-        limit = int(method.share * view.budget) - HEADER_TOKENS
-        new_summary = summaries.extend(view.originals(already_covered, covered), limit)
-        if new_summary and (selection := _selection_with(view, method, new_summary)):
+        limit = int(method.share * context.budget) - HEADER_TOKENS
+        new_summary = summaries.extend(context.originals(already_covered, covered), limit)
+        if new_summary and (selection := _selection_with(context, method, new_summary)):
             return selection
     # Show the former summary with as many results as fit.
-    if former and (selection := _selection_with(view, method, former, needs_all=False)):
+    if former and (selection := _selection_with(context, method, former, needs_all=False)):
         return selection
-    return prune(view)
+    return prune(context)
 
 
-def call_reserve(view: PolicyInput) -> int:
+def call_reserve(context: CallContext) -> int:
     """Return the tokens to reserve for a tool call: the call of the result the summary replaces."""
-    return int(CALL_SHARE * view.budget)
+    return int(CALL_SHARE * context.budget)
 
 
 def _selection_with(
-    view: PolicyInput, method: SummaryMethod, summary: Summary, *, needs_all: bool = True
+    context: CallContext, method: SummaryMethod, summary: Summary, *, needs_all: bool = True
 ) -> Selection | None:
     """Return a selection with the summary, the texts of `method`, and the results after it.
 
     Return None if they do not fit. If `needs_all` is false, results that do not fit are skipped
     instead, and newer results are selected before older ones.
     """
-    text = method.text_of(view, summary.covered)
-    placement = _place_summary(view, text, summary) if text else None
+    text = method.text_of(context, summary.covered)
+    placement = _place_summary(context, text, summary) if text else None
     if placement is None:
         return None
     # A summary in a user message is a part of the text, and then `cost` is 0.
-    remaining_tokens = view.budget - view.tokens_of(placement.text) - placement.cost
+    remaining_tokens = context.budget - context.tokens_of(placement.text) - placement.cost
     # Go from the newest result to the oldest one that the summary does not cover.
-    covered_result_count = view.history.results_before(summary.covered)
+    covered_result_count = context.history.results_before(summary.covered)
     selected: list[int] = []
-    for result in reversed(range(covered_result_count, len(view.costs))):
+    for result in reversed(range(covered_result_count, len(context.costs))):
         # If the result has no call, or the summary covers its call, the result cannot be shown.
-        if view.history.results.call_message[result] < summary.covered:
+        if context.history.results.call_message[result] < summary.covered:
             continue
-        if view.costs[result] <= remaining_tokens:
+        if context.costs[result] <= remaining_tokens:
             selected.append(result)
-            remaining_tokens -= int(view.costs[result])
+            remaining_tokens -= int(context.costs[result])
         elif needs_all:
             return None
     if remaining_tokens < 0:  # the texts and the summary alone exceed the budget
         return None
-    return placement.selection(view.message_count, selected)
+    return placement.selection(context.message_count, selected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,22 +130,24 @@ class _Placement:
         return Selection(messages, self.text, tuple(results), excerpts, order=order)
 
 
-def _place_summary(view: PolicyInput, text: TextSelection, summary: Summary) -> _Placement | None:
+def _place_summary(
+    context: CallContext, text: TextSelection, summary: Summary
+) -> _Placement | None:
     """Return where the prompt shows a summary; None if there is no place.
 
     The summary replaces the text of a covered result, and the prompt still shows the result's call.
     The result is the latest one with a small call or, if no call is small, the one with the
     smallest call. If no covered result has a call, the summary is shown in a user message.
     """
-    results, counter = view.history.results, view.counter
-    covered_result_count = view.history.results_before(summary.covered)
+    results, counter = context.history.results, context.counter
+    covered_result_count = context.history.results_before(summary.covered)
     newest_first = [
         r for r in reversed(range(covered_result_count)) if results.call_event[r] != NO_CALL
     ]
     summary_text = _header(summary, covered_result_count) + summary.text
     if not newest_first:
-        return _place_in_user_message(view, text, summary, summary_text)
-    call_tokens, limit = results.call_tokens, call_reserve(view)
+        return _place_in_user_message(context, text, summary, summary_text)
+    call_tokens, limit = results.call_tokens, call_reserve(context)
     with_smallest_call = min(newest_first, key=lambda r: call_tokens[r])
     replaced = next((r for r in newest_first if call_tokens[r] <= limit), with_smallest_call)
     call_message = results.call_message[replaced]
@@ -163,7 +165,7 @@ def _with_substitute(text: TextSelection, message: int, substitute: Substitute) 
 
 
 def _place_in_user_message(
-    view: PolicyInput, text: TextSelection, summary: Summary, summary_text: str
+    context: CallContext, text: TextSelection, summary: Summary, summary_text: str
 ) -> _Placement | None:
     """Return the placement of a summary in a user message: the latest one that it covers.
 
@@ -173,16 +175,16 @@ def _place_in_user_message(
     covered_user_messages = [
         position
         for position in range(summary.covered)
-        if view.history.roles[position] == "user" and position not in view.unbudgeted
+        if context.history.roles[position] == "user" and position not in context.unbudgeted
     ]
     if not covered_user_messages:
         return None
     host = covered_user_messages[-1]
     if host not in text.dropped:  # keep the message's text, or the excerpt that is shown of it
         cut = text.cut.get(host)
-        shown_text = cut.text if cut else view.text_of(host)
+        shown_text = cut.text if cut else context.text_of(host)
         summary_text = f"{shown_text}\n\n{summary_text}"
-    return _Placement(_with_substitute(text, host, to_substitute(summary_text, view.counter)))
+    return _Placement(_with_substitute(text, host, to_substitute(summary_text, context.counter)))
 
 
 def _header(summary: Summary, covered_result_count: int) -> str:
@@ -193,46 +195,46 @@ def _header(summary: Summary, covered_result_count: int) -> str:
     )
 
 
-def text_after(view: PolicyInput, covered: int) -> TextSelection:
+def text_after(context: CallContext, covered: int) -> TextSelection:
     """Return a text selection that drops the text of the first `covered` messages.
 
     Two kinds of messages are not dropped. The first user message, which has the task, is cut to
     `TASK_SHARE` of the budget. Unbudgeted messages stay as they are.
     """
-    history = view.history
-    first_user, limit = history.first_user, int(TASK_SHARE * view.budget)
+    history = context.history
+    first_user, limit = history.first_user, int(TASK_SHARE * context.budget)
     covered_texts = [
         position
         for position in range(covered)
-        if position not in view.unbudgeted and not history.is_result(position)
+        if position not in context.unbudgeted and not history.is_result(position)
     ]
     cut: dict[int, Substitute] = {}
     if first_user in covered_texts and history.text_tokens[first_user] > limit:
-        text = excerpt(view.text_of(first_user), limit - MESSAGE_OVERHEAD, view.counter)
-        cut[first_user] = to_substitute(text, view.counter)
+        text = excerpt(context.text_of(first_user), limit - MESSAGE_OVERHEAD, context.counter)
+        cut[first_user] = to_substitute(text, context.counter)
     return TextSelection(tuple(p for p in covered_texts if p != first_user), cut)
 
 
-def text_within_share(view: PolicyInput) -> TextSelection:
+def text_within_share(context: CallContext) -> TextSelection:
     """Return the text that `retain_text` selects within `TEXT_SHARE` of the budget."""
-    return view.retain_text(int(TEXT_SHARE * view.budget))
+    return context.retain_text(int(TEXT_SHARE * context.budget))
 
 
-def text_of_all(view: PolicyInput, covered: int) -> TextSelection | None:
+def text_of_all(context: CallContext, covered: int) -> TextSelection | None:
     """Return `text_within_share`, or None if it drops text that the summary does not cover."""
-    text = text_within_share(view)
-    return text if dropped_until(view, text) <= covered else None
+    text = text_within_share(context)
+    return text if dropped_until(context, text) <= covered else None
 
 
-def dropped_until(view: PolicyInput, text: TextSelection) -> int:
+def dropped_until(context: CallContext, text: TextSelection) -> int:
     """Return the number of messages up to the last one whose turn's text is dropped; 0 if none.
 
     Unbudgeted messages and the first user message do not count, because they are never dropped.
     """
-    never_dropped = {*view.unbudgeted, view.history.first_user}
+    never_dropped = {*context.unbudgeted, context.history.first_user}
     dropped_messages = (
         position
-        for position, turn in enumerate(view.history.turns)
+        for position, turn in enumerate(context.history.turns)
         if turn in text.dropped_turns and position not in never_dropped
     )
     return max(dropped_messages, default=-1) + 1
