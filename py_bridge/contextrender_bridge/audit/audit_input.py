@@ -8,9 +8,10 @@ Long because the copies of calls are found here, too.
 import os
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from contextrender_bridge.audit.opening import json_values, lines_in, open_store
@@ -55,8 +56,8 @@ class AuditInput:
     _runs_with_usage: set[int] = field(default_factory=set)
     """The `id()` of each run with a readable usage."""
 
-    def files(self, folder: Path, *, is_session: Callable[[str], bool]) -> Iterator[Path]:
-        """Yield each file below a folder whose name is a session's, by `is_session`.
+    def files(self, folder: Path, *patterns: str) -> Iterator[Path]:
+        """Yield each file below a folder whose name matches one of the patterns, as `*.jsonl`.
 
         Links are followed, but no file is yielded twice. Record folders that cannot be read.
         """
@@ -74,7 +75,8 @@ class AuditInput:
             # `os.walk` visits the folders that remain in this list.
             folders[:] = sorted(name for name in folders if is_new(Path(parent, name)))
             for name in sorted(names):
-                if is_session(name) and is_new(Path(parent, name)):
+                is_session = any(fnmatchcase(name, pattern) for pattern in patterns)
+                if is_session and is_new(Path(parent, name)):
                     yield Path(parent, name)
 
     def _walk_error(self, error: OSError) -> None:

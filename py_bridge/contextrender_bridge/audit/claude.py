@@ -61,9 +61,7 @@ class Entry:
 
 def read_claude(home: Path, audit_input: AuditInput) -> None:
     """Read every session below `home`, Claude Code's own folder."""
-    for path in audit_input.files(
-        home / "projects", is_session=lambda name: name.endswith(".jsonl")
-    ):
+    for path in audit_input.files(home / "projects", "*.jsonl"):
         read_claude_session(path, audit_input)
 
 

@@ -22,7 +22,7 @@ from contextrender_bridge.base.wire import Json
 
 SOURCE = "Codex"
 SKIPPED = frozenset({"world_state", "inter_agent_communication_metadata", "ghost_snapshot"})
-SUFFIXES = (".jsonl", ".jsonl.zst", ".json")
+SESSIONS = ("rollout-*.jsonl", "rollout-*.jsonl.zst", "rollout-*.json")
 COPY_SECONDS = 5.0
 """A fork copies its parent's records within this many seconds of its beginning."""
 SUMMARY_HEAD = "produced a summary of its thinking process"
@@ -65,10 +65,7 @@ def read_codex(home: Path, audit_input: AuditInput) -> None:
     rollouts = [
         path
         for folder in ("sessions", "archived_sessions")
-        for path in audit_input.files(
-            home / folder,
-            is_session=lambda name: name.startswith("rollout-") and name.endswith(SUFFIXES),
-        )
+        for path in audit_input.files(home / folder, *SESSIONS)
     ]
     read_rollouts([path for path in rollouts if path.suffix != ".json"], audit_input)
     for path in rollouts:

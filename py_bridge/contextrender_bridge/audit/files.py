@@ -43,13 +43,13 @@ STORE_READERS: Mapping[str, Reader] = {
     "messages": read_hermes_store,
 }
 """Readers of SQLite stores, by a table name that only one agent's store has."""
-AGENT_SUFFIXES = (".db", ".sqlite", ".jsonl", ".jsonl.zst")
-"""The ends of the names of files that may be an agent's sessions."""
 SQLITE_HEADER = b"SQLite format 3\0"
 CLAUDE_KINDS = frozenset({"user", "assistant", "system", "progress", "attachment"}) | SKIPPED
 SNIFFED_LINES = 5
 """The number of lines that are read to recognize a file."""
 SUFFIXES = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
+READABLE = (*(f"*{suffix}" for suffix in SUFFIXES), "*.db", "*.sqlite", "*.jsonl.zst")
+"""The names of files that may be a log, a trace or an agent's session."""
 BLOCKS = frozenset({"tool_use", "tool_result"})
 PARALLEL_RUNS = 16
 """The number of runs in a log, counted from the newest, that a request may continue."""
@@ -104,7 +104,7 @@ def read_files(path: Path, audit_input: AuditInput) -> None:
 
     Raise CommandError if there is no file at `path` that may be readable by its name.
     """
-    files = list(audit_input.files(path, is_session=_is_readable)) if path.is_dir() else [path]
+    files = list(audit_input.files(path, *READABLE)) if path.is_dir() else [path]
     if not path.exists() or not files:
         raise CommandError(f"there is no {' or '.join(SUFFIXES)} file at {path}.")
     rollouts = []
@@ -119,11 +119,6 @@ def read_files(path: Path, audit_input: AuditInput) -> None:
         elif is_named_by_user or file.name.endswith(SUFFIXES):
             _read(file, audit_input)
     read_rollouts(rollouts, audit_input)
-
-
-def _is_readable(name: str) -> bool:
-    """Return whether a file with this name may be a log, a trace or an agent's session."""
-    return name.endswith((*SUFFIXES, *AGENT_SUFFIXES))
 
 
 def _read(path: Path, audit_input: AuditInput) -> None:

@@ -22,9 +22,7 @@ STORE = "openclaw-agent.sqlite"
 def read_openclaw(home: Path, audit_input: AuditInput) -> None:
     """Read every session of every agent in `home`, OpenClaw's own folder."""
     # OpenClaw appends to `.jsonl` in the name of a session that was reset or deleted.
-    for path in audit_input.files(
-        home / "agents", is_session=lambda name: name == STORE or ".jsonl." in f"{name}."
-    ):
+    for path in audit_input.files(home / "agents", STORE, "*.jsonl", "*.jsonl.*"):
         if path.name == STORE:
             read_openclaw_store(path, audit_input)
         else:

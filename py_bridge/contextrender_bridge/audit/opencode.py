@@ -102,7 +102,7 @@ def _messages_in_files(storage: Path, audit_input: AuditInput) -> Iterator[Store
     if not message_folder.is_dir():
         message_folder = storage / "session" / "message"
     part_folder = message_folder.parent / "part"
-    paths = audit_input.files(message_folder, is_session=lambda name: name.endswith(".json"))
+    paths = audit_input.files(message_folder, "*.json")
     # Each session's messages in the order of their ids.
     for path in sorted(paths, key=lambda path: (path.parent.name, path.stem)):
         session, message = path.parent.name, path.stem

@@ -27,9 +27,7 @@ SOURCE = "pi"
 
 def read_pi(home: Path, audit_input: AuditInput) -> None:
     """Read every session below `home`, pi's own folder."""
-    for path in audit_input.files(
-        home / "sessions", is_session=lambda name: name.endswith(".jsonl")
-    ):
+    for path in audit_input.files(home / "sessions", "*.jsonl"):
         read_pi_session(path, audit_input)
 
 

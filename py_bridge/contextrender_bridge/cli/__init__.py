@@ -1,7 +1,7 @@
 """The command `contextrender`: a table of subcommands, each imported only when it runs.
 
-A subcommand is a module, or a class in one, with `add_arguments(parser)` and `run(args) -> int`.
-`args.words` has the command and its arguments as they were typed.
+A subcommand is a module, or a class in one, with `run(args) -> int` and, unless it has no options,
+`add_arguments(parser)`. `args.words` has the command and its arguments as they were typed.
 """
 
 import argparse
@@ -187,7 +187,8 @@ def _run_subcommand(name: str, arguments: Sequence[str]) -> int:
     # The command is a module or a class. Its docstring is the text of its help.
     command = pkgutil.resolve_name(subcommand.module)
     parser = OptionParser(prog=f"contextrender {name}", description=command.__doc__)
-    command.add_arguments(parser)
+    if hasattr(command, "add_arguments"):
+        command.add_arguments(parser)
     parsed = parser.parse_args(arguments)
     parsed.words = [parser.prog, *arguments]
     status: int = command.run(parsed)

@@ -1,7 +1,7 @@
 """Computes confidence intervals by resampling tasks, not runs, since a task's runs are alike."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
 import numpy as np
@@ -52,10 +52,6 @@ class Estimate:
         tail_percent = 100 * (1 - LEVEL) / 2
         low, high = np.percentile(finite_values, [tail_percent, 100 - tail_percent])
         return cls(float(value), float(low), float(high))
-
-    def to_json(self) -> dict[str, float | None]:
-        """Return the estimate as plain values."""
-        return {"value": self.value, "low": self.low, "high": self.high}
 
 
 def span(share: Estimate) -> str:
@@ -159,7 +155,7 @@ class Difference:
             "figure": self.figure.name,
             "case": str(self.case),
             "other": str(self.other),
-            "difference": self.estimate.to_json(),
+            "difference": asdict(self.estimate),
         }
 
 

@@ -56,10 +56,6 @@ LEGEND: Final = (
 )
 
 
-def add_arguments(_: argparse.ArgumentParser) -> None:
-    """Add no option, because `contextrender demo` has none."""
-
-
 def run(_: argparse.Namespace) -> int:
     """Replay the shipped run, and print its tables and one explained call. Return 0."""
     cases = cases_of(POLICIES, str(DEFAULT_BUDGET))

@@ -5,7 +5,7 @@ Long because it has every form of the report.
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any, Final
 
@@ -146,7 +146,7 @@ class Report:
                 {
                     **total.to_json(),
                     "runs": len(self.runs),
-                    "figures": {name: estimate.to_json() for name, estimate in figures.items()},
+                    "figures": {name: asdict(estimate) for name, estimate in figures.items()},
                     "per_run": [_run_figures(run, run.cases[index]) for run in self.runs],
                 }
             )

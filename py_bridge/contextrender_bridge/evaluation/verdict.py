@@ -5,7 +5,7 @@ Long because its sentence needs the outcomes, the intervals and the lengths of t
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Self
 
 from contextrender_bridge.base.worth import pays_from, pricing_rule_of
@@ -71,8 +71,8 @@ class CaseOutcome:
         return {
             "policy": self.case.name,
             "budget": budget_name(self.case.budget),
-            "cost": self.cost.to_json(),
-            "miss_rate": self.miss_rate.to_json(),
+            "cost": asdict(self.cost),
+            "miss_rate": asdict(self.miss_rate),
             "dollars": self.dollars,
             "full_dollars": self.full_dollars,
         }
