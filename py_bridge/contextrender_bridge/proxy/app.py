@@ -38,13 +38,12 @@ from contextrender_bridge.proxy.request import (
     Controls,
     InvalidControl,
     Request,
-    Target,
     bearer,
 )
 from contextrender_bridge.proxy.usage_reporting import UsageNotes
 from contextrender_bridge.request_guards import BodyLimits
 
-Trust = Callable[[Scope, Target], Awaitable[bool]]
+Trust = Callable[[Scope, Request], Awaitable[bool]]
 """A rule that returns whether a request without a token may use the proxy's own token."""
 
 
@@ -105,7 +104,7 @@ class Proxy:
         Raise InvalidRequest if the path is not allowed. Stop if the agent closes the connection.
         """
         request = Request.of(scope, self.settings)
-        is_trusted = await self._trust(scope, request.target)
+        is_trusted = await self._trust(scope, request)
         if not request.url:
             sentence = "A path has no `..`, `//` or `#`."
             raise InvalidRequest(sentence, code="invalid_path", status=400)
@@ -121,7 +120,7 @@ class Proxy:
                     await self._answer_own_endpoint(request, body, send, is_trusted=is_trusted)
                 else:
                     work = self._calls.answer(request, body, send, is_trusted=is_trusted)
-                    await while_connected(limited_receive, work)
+                    await while_connected(receive, work)
             finally:
                 # A large request leaves a large history in memory: release it after a while.
                 if len(body) > LARGE_CHARACTERS:
@@ -144,7 +143,7 @@ class Proxy:
             raise InvalidRequest(f"The header {name} has no such value.") from None
         # Gateways may send our token as the bearer token.
         if not controls.has_user:
-            controls = replace(controls, token=bearer(request.headers))
+            controls = replace(controls, token=bearer(request.values))
         # Answer by the endpoint in the path.
         if target.path == COMPRESS:
             body = _posted_fields(request, raw)
@@ -220,19 +219,19 @@ def trust_own_programs(secret: str = "") -> Trust:
     only the process counts.
     """
 
-    async def trust(scope: Scope, target: Target) -> bool:
-        if secret and target.secret:
-            return secrets.compare_digest(target.secret.encode(), secret.encode())
+    async def trust(scope: Scope, request: Request) -> bool:
+        if secret and request.target.secret:
+            return secrets.compare_digest(request.target.secret.encode(), secret.encode())
         return is_same_user(scope)
 
     return trust
 
 
-async def trust_nobody(_: Scope, __: Target) -> bool:
+async def trust_nobody(_: Scope, __: Request) -> bool:
     """Let no request use the proxy's own token."""
     return False
 
 
-async def trust_everybody(_: Scope, __: Target) -> bool:
+async def trust_everybody(_: Scope, __: Request) -> bool:
     """Let every request use the proxy's own token, because a caller has checked a secret."""
     return True

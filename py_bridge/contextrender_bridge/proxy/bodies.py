@@ -301,8 +301,10 @@ class _CopyEncoder:
     def _find_original(self, value: Json) -> Json | None:
         """Return the object that `value` is a copy of: the one that shares the most members."""
         candidates = (self._parents.get(id(member)) for member in value.values())
-        originals = [candidate for candidate in candidates if isinstance(candidate, dict)]
-        return max(originals, key=lambda one: _count_shared(one, value), default=None)
+        originals = {id(parent): parent for parent in candidates if isinstance(parent, dict)}
+        if len(originals) == 1:
+            return originals.popitem()[1]
+        return max(originals.values(), key=lambda one: _count_shared(one, value), default=None)
 
     def _find_span(self, value: Any) -> tuple[int, int] | None:
         """Return the positions where an unchanged value begins and ends, None for any other."""

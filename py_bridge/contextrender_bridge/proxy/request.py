@@ -187,9 +187,9 @@ def _upstream_url(
     return f"{base}{target.path}" + (f"?{query.decode('latin-1')}" if query else "")
 
 
-def bearer(headers: Headers) -> str | None:
+def bearer(values: Mapping[str, str]) -> str | None:
     """Return the bearer token in the header `Authorization`, or None if there is none."""
-    scheme, _, token = first(headers, b"authorization").partition(" ")
+    scheme, _, token = values.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         return None
     return token.strip() or None

@@ -11,7 +11,7 @@ from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.connection import Exchange, ServiceReply, Step
 from contextrender_bridge.client.core import Core
 from contextrender_bridge.proxy.app import Proxy
-from contextrender_bridge.proxy.request import Target, bearer, first
+from contextrender_bridge.proxy.request import Request, bearer
 from contextrender_bridge.server.accounts.callers import Caller
 
 PATHS: Final = ("/v1/{path:path}", "/s/{session}/{path:path}")
@@ -30,16 +30,15 @@ def mounted_proxy(
     `user_of` returns the user of a valid token, or raises Unauthorized.
     """
 
-    async def identify(scope: Scope, target: Target) -> bool:
+    async def identify(_: Scope, request: Request) -> bool:
         """Set the user of the request by its token, or raise Unauthorized.
 
         Return False: no request may use the proxy's own token, because a mounted proxy has none.
         """
-        headers = scope["headers"]
-        token = first(headers, b"x-contextrender-token")
-        if not token and target.is_own_endpoint:
+        token = request.values.get("x-contextrender-token", "")
+        if not token and request.is_own_endpoint:
             # The proxy's own endpoints need no provider's key, so the bearer may be our token.
-            token = bearer(headers) or ""
+            token = bearer(request.values) or ""
         try:
             _USER.set(await user_of(token))
         except Unauthorized:
