@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, ClassVar, Final, Self
+from weakref import WeakValueDictionary
 
 from contextrender_bridge.base.errors import Busy, ContextRenderError, Damaged
 from contextrender_bridge.runtime.memory import CURRENT
@@ -48,8 +49,8 @@ class SessionLocks:
     def __init__(self) -> None:
         """Create locks between the threads of this process. `shared` adds a folder's lock file."""
         self._guard = threading.Lock()
-        self._locks_by_name: dict[str, tuple[threading.Lock, int]] = {}
-        """The lock of each session in use, with the number of its threads, by `owner/key`."""
+        self._locks_by_name = WeakValueDictionary[str, threading.Lock]()
+        """The lock of each session in use, by `owner/key`. A lock exists while a thread uses it."""
         self._folder: Path | None = None
         self._sharers = 0
         """The number of `shared` calls that `unshare` has not ended."""
@@ -89,60 +90,40 @@ class SessionLocks:
         """
         name = f"{owner}/{key}"
         deadline = time.monotonic() + patience
-        lock = self._borrow(name)
+        with self._guard:
+            lock = self._locks_by_name.setdefault(name, threading.Lock())
+        # Lock out the other threads of this process.
+        if not lock.acquire(timeout=patience):
+            raise Busy("another request is writing this session; try again")
+        # Lock out the other processes, in the time that is left.
         try:
-            # Lock out the other threads of this process.
-            if not lock.acquire(timeout=patience):
-                raise Busy("another request is writing this session; try again")
-            # Lock out the other processes, in the time that is left.
-            try:
-                self._lock_file(name, deadline)
-                try:
-                    yield
-                finally:
-                    self._unlock_file(name)
-            finally:
-                lock.release()
+            with self._locked_in_file(name, deadline):
+                yield
         finally:
-            self._give_back(name)
+            lock.release()
 
-    def _borrow(self, name: str) -> threading.Lock:
-        """Return the lock of a session, and count one more thread that uses it."""
-        with self._guard:
-            lock, users = self._locks_by_name.get(name, (threading.Lock(), 0))
-            self._locks_by_name[name] = (lock, users + 1)
-            return lock
-
-    def _give_back(self, name: str) -> None:
-        """Stop using the lock of a session, and forget it if no other thread uses it."""
-        with self._guard:
-            lock, users = self._locks_by_name[name]
-            if users == 1:
-                del self._locks_by_name[name]
-            else:
-                self._locks_by_name[name] = (lock, users - 1)
-
-    def _lock_file(self, name: str, deadline: float) -> None:
+    @contextmanager
+    def _locked_in_file(self, name: str, deadline: float) -> Iterator[None]:
         """Lock a session's byte against other processes. Raise Busy if the deadline passes.
 
         Do nothing without a lock file. `deadline` is a time of the monotonic clock, in seconds.
         """
         if self._file is None:
+            yield
             return
+        place = _byte_of(name)
         while True:
             try:
-                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _byte_of(name))
+                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+                break
             except OSError:
                 if time.monotonic() > deadline:
                     raise Busy("another process is writing this session; try again") from None
                 time.sleep(_POLL_SECONDS)
-            else:
-                return
-
-    def _unlock_file(self, name: str) -> None:
-        """Release a session's byte, if there is a lock file."""
-        if self._file is not None:
-            fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _byte_of(name))
+        try:
+            yield
+        finally:
+            fcntl.lockf(self._file, fcntl.LOCK_UN, 1, place)
 
 
 @dataclass(slots=True)

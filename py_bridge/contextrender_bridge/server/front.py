@@ -375,7 +375,7 @@ class Front:
             caller.root,
             encode,
             answers,
-            send_early=lambda report: send_reply(encode({"reports": [report]})),
+            send_early=send_reply,
             can_write=linked_session is None,
         )
         has_limits = self._quotas.has_limits

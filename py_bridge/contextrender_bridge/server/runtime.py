@@ -59,8 +59,8 @@ class WalkerRun:
 
     `fields` are the walker's fields for the first attempt, which may change them, and `read_fields`
     reads them for another attempt. `encode` encodes its reply. `root` is the id of the user's root.
-    `send_early` sends a report as the reply, before the changes are on disk; then `early_reports`
-    has that report. If `can_write` is False, nothing is written.
+    `send_early` sends an encoded reply before the changes are on disk; then `early_reports` has the
+    report in it. If `can_write` is False, nothing is written.
     """
 
     name: str
@@ -278,7 +278,7 @@ class Runtime:
         if not run.early_reports and run.send_early:
             run.early_reports.append(report)
             self.on_reports(run.name, run.early_reports)
-            run.send_early(report)
+            run.send_early(run.encode({"reports": run.early_reports}))
 
     def _raise_if_damaged(self, session: object, root: str, failure: Exception) -> None:
         """Raise Damaged if a damaged node of the session may have caused the failure.
