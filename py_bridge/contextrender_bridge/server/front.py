@@ -10,7 +10,7 @@ import contextvars
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -191,20 +191,20 @@ class Admission:
             self._quotas.check_call(caller)
         return caller
 
-    async def admit_async(self, find_caller: FindCaller) -> Caller:
+    def admit_async(self, find_caller: FindCaller) -> Awaitable[Caller]:
         """Run `admit` in a thread and return the caller. For use on the event loop."""
-        return await self._in_thread(lambda: self.admit(find_caller))
+        return self._in_thread(lambda: self.admit(find_caller))
 
-    async def admit_token(self, token: str) -> Caller:
+    def admit_token(self, token: str) -> Awaitable[Caller]:
         """Return a token's user, and count a call.
 
         Raise Unauthorized if the token is invalid, InvalidRequest (429) after too many calls.
         """
-        return await self.admit_async(lambda: self._accounts.caller(token))
+        return self.admit_async(lambda: self._accounts.caller(token))
 
-    async def identify(self, find_caller: FindCaller) -> Caller:
+    def identify(self, find_caller: FindCaller) -> Awaitable[Caller]:
         """Return the caller without counting a call. Raise Unauthorized if there is none."""
-        return await self._in_thread(lambda: _identify(find_caller))
+        return self._in_thread(lambda: _identify(find_caller))
 
     async def is_from_local_user(self, request: Request) -> bool:
         """Return whether a request has the local user's token; False if the store fails."""
@@ -215,10 +215,10 @@ class Admission:
             return False
         return caller is not None and caller.name == LOCAL_USER
 
-    async def _in_thread[T](self, work: Callable[[], T]) -> T:
+    def _in_thread[T](self, work: Callable[[], T]) -> Awaitable[T]:
         """Run `work` in a thread of the pool, with this request's context variables."""
         context = contextvars.copy_context()
-        return await asyncio.get_running_loop().run_in_executor(self._threads, context.run, work)
+        return asyncio.get_running_loop().run_in_executor(self._threads, context.run, work)
 
 
 class Front:

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from contextrender_bridge.base.errors import Busy
 from contextrender_bridge.runtime.session_lease import SessionLocks
 
 HOLD_IT = """
@@ -36,3 +38,15 @@ def test_shared_locks_work_until_last_user_leaves(tmp_path: Path) -> None:
     assert lock_in_other_process(tmp_path) == "held"
     first.unshare()
     assert SessionLocks.shared(tmp_path) is not first
+
+
+def test_session_is_locked_against_threads_of_the_process() -> None:
+    locks = SessionLocks()
+    for _ in range(2):  # A lock that was released can be used again.
+        with (
+            locks.hold("owner", "session"),
+            locks.hold("owner", "other"),
+            pytest.raises(Busy),
+            locks.hold("owner", "session", patience=0),
+        ):
+            pass

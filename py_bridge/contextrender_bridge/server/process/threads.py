@@ -14,7 +14,7 @@ import contextvars
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Final
@@ -224,7 +224,7 @@ def _has_failed(answer: Future[Answer]) -> bool:
     return answer.done() and (answer.cancelled() or answer.result().failure is not None)
 
 
-async def run_in_thread(threads: Executor, task: str, work: Callable[[SendReply], Any]) -> Any:
+def run_in_thread(threads: Executor, task: str, work: Callable[[SendReply], Any]) -> Awaitable[Any]:
     """Run `work` in a thread, and return its reply for the client.
 
     The reply is the result of `work`, or what `work` sends by its argument before it ends. If
@@ -248,4 +248,4 @@ async def run_in_thread(threads: Executor, task: str, work: Callable[[SendReply]
                 reply.set_result(result)
 
     threads.submit(contextvars.copy_context().run, run)
-    return await asyncio.wrap_future(reply)
+    return asyncio.wrap_future(reply)
