@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any, Final, Self
 
 import numpy as np
@@ -95,6 +96,7 @@ class Bootstrap:
         task_numbers = {task: number for number, task in enumerate(tasks)}
         self._task_of = np.array([task_numbers[run.task] for run in runs], dtype=np.int64)
         self._samples = draw_samples(self.tasks, resamples)
+        self._sums = cache(self._sum_case)  # every table and every comparison needs them
 
     def estimates(self, case: int) -> dict[str, Estimate]:
         """Map the name of every figure to its estimate. `case` is the case's index."""
@@ -115,7 +117,7 @@ class Bootstrap:
         )
         return Estimate.of(total, resampled, by_task)
 
-    def _sums(self, case: int) -> tuple[Sums, Sums, Sums]:
+    def _sum_case(self, case: int) -> tuple[Sums, Sums, Sums]:
         """Return the sums of a case: over all runs, over every sample, and over each task's runs.
 
         `case` is the case's index. Each of the three maps a column's name to its sum or sums.
