@@ -21,8 +21,8 @@ from typing import Any
 import httpx
 import tiktoken
 import zstandard
-from contextrender_bridge.base.rates import FACTORS as FACTORS_FIELD
-from contextrender_bridge.base.rates import SEARCH_PRICES
+from contextrender_bridge.base.model_table import FACTORS as FACTORS_FIELD
+from contextrender_bridge.base.model_table import SEARCH_PRICES
 from contextrender_bridge.base.shipped import ENCODINGS
 
 DATA = Path(__file__).resolve().parent.parent / "py_bridge" / "contextrender_bridge" / "data"

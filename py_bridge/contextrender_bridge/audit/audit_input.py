@@ -16,8 +16,7 @@ from pathlib import Path
 
 from contextrender_bridge.audit.opening import json_values, lines_in, open_store
 from contextrender_bridge.audit.run_reader import RecordedRun
-from contextrender_bridge.base.model_table import add_rates
-from contextrender_bridge.base.rates import split_rates
+from contextrender_bridge.base.model_table import add_rates, split_rates
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.printing import count_of
@@ -180,7 +179,7 @@ class AuditInput:
         call_keys = tuple(filter(None, (keys,) if isinstance(keys, str) else keys))
         if usage is not None:
             # Add the call's rates, such as the higher one for a long prompt, to the model's name,
-            # because prices are found by this name (`base.rates`).
+            # because prices are found by this name (`base.model_table`).
             usage = replace(usage, model=add_rates(usage.model, usage.prompt))
             self._runs_with_usage.add(id(run))
         self._records.append(UsageRecord(run, call_keys, usage, time, resumed))

@@ -14,8 +14,7 @@ from typing import Any
 
 from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.run_reader import RecordedRun, items, mapping, second_of
-from contextrender_bridge.base.model_table import add_rates
-from contextrender_bridge.base.rates import TOOL_ITEMS
+from contextrender_bridge.base.model_table import TOOL_ITEMS, add_rates
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.usage_reading import count_of, tool_items_in, usage_of
 from contextrender_bridge.base.wire import Json

@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from contextrender_bridge.base.errors import InvalidRequest
-from contextrender_bridge.base.model_table import is_listed, model_row, name_in_table
-from contextrender_bridge.base.rates import (
+from contextrender_bridge.base.model_table import (
     at_rates,
+    is_listed,
     is_priced,
     join_rates,
+    model_row,
+    name_in_table,
     price_per_call,
     split_rates,
 )

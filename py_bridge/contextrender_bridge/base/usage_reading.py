@@ -16,8 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from contextrender_bridge.base import wire
-from contextrender_bridge.base.model_table import add_rates
-from contextrender_bridge.base.rates import SEARCH_ITEM, TOOL_ITEMS
+from contextrender_bridge.base.model_table import SEARCH_ITEM, TOOL_ITEMS, add_rates
 from contextrender_bridge.base.usage import ERROR_CODE, Usage
 
 _NAMES = re.compile(rb'usage|"timings"|prompt_eval_count|invocationMetrics|billed_units', re.I)
@@ -106,7 +105,7 @@ def usage_of(model: str, usage_fields: Fields) -> Usage | None:
     """Return a call's usage from the usage record of any API; None if that counts no prompt.
 
     Calls are priced by their model's name. So add the call's rates, such as the one for a long
-    prompt, to the name (base.rates).
+    prompt, to the name (base.model_table).
     """
     usage = _counts_of(model, _with_plain_names(usage_fields))
     return usage and replace(usage, model=add_rates(model, usage.prompt, usage_fields))
