@@ -267,14 +267,16 @@ def _with_calls(item: Json, arguments_of: Mapping[int, str | None]) -> Json:
         return {**item, "function_call": _with_arguments(item["function_call"], arguments_of[0])}
     # Show the remaining calls, and move what belonged to the omitted ones.
     remaining = {n: _shown_call(calls[n], arguments) for n, arguments in arguments_of.items()}
-    signed = move_signature(calls, remaining)
-    omitted_ids = [call.get("id") for n, call in enumerate(calls) if n not in arguments_of]
-    first_id = signed[min(signed)].get("id") if signed else None
-    message = move_reasoning({**item, "tool_calls": list(signed.values())}, omitted_ids, first_id)
-    if signed:
-        return message
-    # Providers refuse an empty list of calls.
-    return {key: message[key] for key in message if key != "tool_calls"}
+    if remaining:
+        remaining = move_signature(calls, remaining)
+        message = {**item, "tool_calls": list(remaining.values())}
+    else:  # Providers refuse an empty list of calls.
+        message = {key: item[key] for key in item if key != "tool_calls"}
+    if "reasoning_details" in item:
+        omitted_ids = [call.get("id") for n, call in enumerate(calls) if n not in arguments_of]
+        first_id = remaining[min(remaining)].get("id") if remaining else None
+        message = move_reasoning(message, omitted_ids, first_id)
+    return message
 
 
 def _shown_call(call: Json, arguments: str | None) -> Json:
