@@ -16,7 +16,7 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.dialects import DIALECTS
 from contextrender_bridge.dialects.contents import plain_text
-from contextrender_bridge.proxy.placeholders import has_blocks
+from contextrender_bridge.proxy.compress import has_blocks
 from contextrender_bridge.proxy.request import Controls, generated_name, given_name, history_key_of
 
 OPTIONS = ("model", "tokens", "window", "summary", "only_results", "client")
