@@ -61,7 +61,7 @@ def test_run_has_its_task(tmp_path: Path) -> None:
 def test_bootstrap_is_deterministic() -> None:
     first, repeated, other = (Bootstrap(scores(), size) for size in (21, 21, 22))
     assert first.tasks == 3
-    reports = [Report(scores(), bootstrap, [], None).to_json() for bootstrap in (first, repeated)]
+    reports = [Report(bootstrap, [], None).to_json() for bootstrap in (first, repeated)]
     assert reports[0] == reports[1]
     assert first.estimates(0) != other.estimates(0)
     for index in range(len(CASES)):
@@ -90,7 +90,7 @@ def test_differences_are_paired() -> None:
         ("prune@120", "full@120"),
         ("prune@240", "full@240"),
     ]
-    by_figure = {d.figure.name: d for d in differences(bootstrap, CASES, pairs[:1])}
+    by_figure = {d.figure.name: d for d in differences(bootstrap, pairs[:1])}
     assert set(by_figure) == set(BY_NAME)
     recall_difference, saved = by_figure["result_recall"], by_figure["tokens_per_call"]
     policy_recall, full = (bootstrap.estimates(i)["result_recall"].value for i in (0, 4))

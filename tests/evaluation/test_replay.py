@@ -35,7 +35,7 @@ LINE = {"id": "one", "source": "here", "model": "gpt-4o", "messages": []}
 
 
 def figures_of(scores: list[RunScore]) -> Json:
-    return Report(scores, Bootstrap(scores, 20), [], None).to_json()
+    return Report(Bootstrap(scores, 20), [], None).to_json()
 
 
 MESSAGES: list[Json] = [

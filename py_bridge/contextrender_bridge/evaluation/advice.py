@@ -33,7 +33,7 @@ def recommend(runs: Sequence[Run], cases: Sequence[Case], replay: Replay | None 
 
     cases = [dataclasses.replace(case, agent_defaults=True) for case in cases]
     scores = (replay or replay_here)(runs, cases)
-    return verdict_of(scores, Bootstrap(scores))
+    return verdict_of(Bootstrap(scores))
 
 
 def first_calls[Message: Mapping[str, Any]](

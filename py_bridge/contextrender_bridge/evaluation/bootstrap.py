@@ -90,13 +90,18 @@ class Bootstrap:
 
     def __init__(self, runs: Sequence[RunScore], resamples: int = RESAMPLES) -> None:
         """Draw `resamples` samples of the tasks, with replacement."""
-        self._runs = runs
+        self.runs = runs
         tasks = sorted({run.task for run in runs})
         self.tasks = len(tasks)
         task_numbers = {task: number for number, task in enumerate(tasks)}
         self._task_of = np.array([task_numbers[run.task] for run in runs], dtype=np.int64)
         self._samples = draw_samples(self.tasks, resamples)
         self._sums = cache(self._sum_case)  # every table and every comparison needs them
+
+    @property
+    def cases(self) -> list[Case]:
+        """The cases of the runs. Functions that take the index of a case number them like this."""
+        return [score.case for score in self.runs[0].cases]
 
     def estimates(self, case: int) -> dict[str, Estimate]:
         """Map the name of every figure to its estimate. `case` is the case's index."""
@@ -123,7 +128,7 @@ class Bootstrap:
         `case` is the case's index. Each of the three maps a column's name to its sum or sums.
         """
         # A row has the columns of one run.
-        columns_by_run = [columns_of(run, run.cases[case]) for run in self._runs]
+        columns_by_run = [columns_of(run, run.cases[case]) for run in self.runs]
         names = list(columns_by_run[0])
         rows = np.array([list(columns.values()) for columns in columns_by_run], np.float64)
         total, resampled, by_task = (
@@ -181,14 +186,9 @@ def pairs_of(compared: Sequence[Sequence[str]], budgets: Sequence[int]) -> list[
     return list(dict.fromkeys(pairs))
 
 
-def differences(
-    bootstrap: Bootstrap, cases: Sequence[Case], pairs: Sequence[Pair]
-) -> Iterator[Difference]:
-    """Yield every figure's difference for every pair of cases.
-
-    `cases` has all cases of the replay, in the order in which `bootstrap` numbers them.
-    """
-    index_of = {case: index for index, case in enumerate(cases)}
+def differences(bootstrap: Bootstrap, pairs: Sequence[Pair]) -> Iterator[Difference]:
+    """Yield every figure's difference for every pair of cases. `bootstrap` has all these cases."""
+    index_of = {case: index for index, case in enumerate(bootstrap.cases)}
     for case, other in pairs:
         for figure in FIGURES:
             estimate = bootstrap.difference(figure, index_of[case], index_of[other])

@@ -12,7 +12,6 @@ from matplotlib.figure import Figure as Canvas
 
 from contextrender_bridge.evaluation.bootstrap import Bootstrap
 from contextrender_bridge.evaluation.figures import BY_NAME
-from contextrender_bridge.evaluation.scores import RunScore
 
 STYLE: Final[Any] = {
     "svg.fonttype": "none",
@@ -39,13 +38,13 @@ def _colour(policy: str, number: int) -> Any:
     return (dark + light)[number % len(COLOURS)]
 
 
-def curve(runs: Sequence[RunScore], bootstrap: Bootstrap, rule: str) -> str:
+def curve(bootstrap: Bootstrap, rule: str) -> str:
     """Return an HTML figure of cost against the share of steps with all values.
 
     Each policy has a line with a point for each budget. `rule` is one of `billing.RULES`. The cost
     is the closed loop's if it was replayed, otherwise the recorded calls'.
     """
-    cases = [score.case for score in runs[0].cases]
+    cases = bootstrap.cases
     figures_by_case = {case: bootstrap.estimates(index) for index, case in enumerate(cases)}
     # A policy's line goes from its smallest budget to its largest.
     cases.sort(key=lambda case: case.budget)

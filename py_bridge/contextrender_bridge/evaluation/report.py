@@ -6,6 +6,7 @@ Long because it has every form of the report.
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import Any, Final
 
@@ -55,7 +56,6 @@ WITH_INTERVAL: Final = {
 class Report:
     """The results of a replay. `compaction_score` is None if no run was compacted."""
 
-    runs: Sequence[RunScore]
     bootstrap: Bootstrap
     differences: Sequence[Difference]
     compaction_score: CompactionScore | None
@@ -63,7 +63,12 @@ class Report:
     @property
     def verdict(self) -> Verdict:
         """The verdict: which case to recommend, with the billing rule of the runs' provider."""
-        return verdict_of(self.runs, self.bootstrap)
+        return verdict_of(self.bootstrap)
+
+    @cached_property
+    def _sums(self) -> list[CaseScore]:
+        """The sums of every case over all runs."""
+        return totals(self.bootstrap.runs)
 
     @property
     def tables(self) -> list[Rows]:
@@ -71,7 +76,7 @@ class Report:
 
         Lost values are values that agents' own compactions lost.
         """
-        tables = [_sent_table(totals(self.runs)), *self._figure_tables, *self._difference_tables]
+        tables = [_sent_table(self._sums), *self._figure_tables, *self._difference_tables]
         if self.compaction_score:
             tables.append(compaction_table(self.compaction_score))
         return tables
@@ -83,8 +88,7 @@ class Report:
         The closed loop's table has a row only for a case whose closed loop was replayed. A table
         without rows is left out.
         """
-        sums = totals(self.runs)
-        estimates = [self.bootstrap.estimates(index) for index in range(len(sums))]
+        estimates = [self.bootstrap.estimates(index) for index in range(len(self._sums))]
         for title, heads_by_figure in TABLES.items():
             # Some figures have a second column with their interval. This column has no head.
             columns = ["policy", "budget"]
@@ -93,7 +97,7 @@ class Report:
             # `total.loop` is None if the closed loop was not replayed for the case.
             rows = [
                 _figures_row(total.case, figures, heads_by_figure)
-                for total, figures in zip(sums, estimates, strict=True)
+                for total, figures in zip(self._sums, estimates, strict=True)
                 if title != CLOSED_LOOP or total.loop
             ]
             if rows:
@@ -112,14 +116,14 @@ class Report:
     @property
     def notes(self) -> list[str]:
         """Notes that explain the tables."""
-        sums = totals(self.runs)
+        runs, sums = self.bootstrap.runs, self._sums
         # All cases replay the same calls, so every case has the counts of the first one.
         calls = max(sums[0].recall.invocations, 1)
         # Milliseconds per call.
-        recording = 1000 * sum(run.recording for run in self.runs) / calls
-        embedding = 1000 * sum(run.embedding for run in self.runs) / calls
+        recording = 1000 * sum(run.recording for run in runs) / calls
+        embedding = 1000 * sum(run.embedding for run in runs) / calls
         return [
-            f"Runs: {len(self.runs)}. Tasks: {self.bootstrap.tasks}. Token counts do not include "
+            f"Runs: {len(runs)}. Tasks: {self.bootstrap.tasks}. Token counts do not include "
             "the system prompts\nand current user messages, which add "
             f"{sums[0].tokens_unbudgeted:,} tokens to both counts.",
             "Brackets have 95% intervals over the tasks. docs/evaluation.md defines each figure.",
@@ -139,15 +143,15 @@ class Report:
 
         Times are left out, so that the same runs give the same figures.
         """
-        cases = []
-        for index, total in enumerate(totals(self.runs)):
+        runs, cases = self.bootstrap.runs, []
+        for index, total in enumerate(self._sums):
             figures = self.bootstrap.estimates(index)
             cases.append(
                 {
                     **total.to_json(),
-                    "runs": len(self.runs),
+                    "runs": len(runs),
                     "figures": {name: asdict(estimate) for name, estimate in figures.items()},
-                    "per_run": [_run_figures(run, run.cases[index]) for run in self.runs],
+                    "per_run": [_run_figures(run, run.cases[index]) for run in runs],
                 }
             )
         return {

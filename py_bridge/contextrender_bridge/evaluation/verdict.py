@@ -250,13 +250,11 @@ class Verdict:
         }
 
 
-def verdict_of(scores: Sequence[RunScore], bootstrap: Bootstrap) -> Verdict:
-    """Return the verdict on the cases of a replay, under the rule of the runs' provider.
-
-    `bootstrap` has samples of the same runs.
-    """
+def verdict_of(bootstrap: Bootstrap) -> Verdict:
+    """Return the verdict on the cases of a replay, under the rule of the runs' provider."""
+    scores = bootstrap.runs
     figures_by_case = [
-        (score.case, bootstrap.estimates(index)) for index, score in enumerate(scores[0].cases)
+        (case, bootstrap.estimates(index)) for index, case in enumerate(bootstrap.cases)
     ]
     # The model of most runs.
     run_counts = Counter(run.model for run in scores if run.model)

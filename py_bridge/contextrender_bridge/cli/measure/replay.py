@@ -104,12 +104,7 @@ def replay_and_print(args: argparse.Namespace) -> Report:
     compaction_score = (
         measure_sample(compactions_of(runs), args.workers) if has_compactions else None
     )
-    report = Report(
-        runs=scores,
-        bootstrap=bootstrap,
-        differences=[*differences(bootstrap, cases, pairs)],
-        compaction_score=compaction_score,
-    )
+    report = Report(bootstrap, [*differences(bootstrap, pairs)], compaction_score)
     # Write the figures, and print the tables.
     if args.json:
         write_file(json.dumps(report.to_json(), indent=1) + "\n", args.json)

@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     args.compare = args.compare or _default_pairs(args.policy)
     report = replay_and_print(args)
     # Write the page.
-    curve_svg = curve(report.runs, report.bootstrap, report.verdict.rule)
+    curve_svg = curve(report.bootstrap, report.verdict.rule)
     parts = report.parts_of_page(curve_svg, args.words)
     write_file(page(TITLE, parts), out / "report.html")
     print(f"The report was written to {out / 'report.html'}.")
