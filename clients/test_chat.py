@@ -99,12 +99,8 @@ def test_clients_agree_on_generated_requests(other: Other, body: Json, budget: i
     if not transcript.messages:
         return
     rendered, _ = render(transcript.messages, budget)
-    rows = [
-        {"message": item.message, "calls": list(item.calls), "text": item.text}
-        for item in rendered.items
-    ]
-    new_body = transcript.apply(transcript.plan(rows))
-    reply = other.ask(items=body["messages"], shown=rows)
+    new_body = transcript.apply(transcript.plan(rendered.items))
+    reply = other.ask(items=body["messages"], shown=rendered.items)
     assert reply["left"] == as_sent(new_body["messages"])
 
 

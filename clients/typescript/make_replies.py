@@ -11,7 +11,7 @@ import textwrap
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 ROOT = Path(__file__).parent.parent.parent
 PYTHON = ROOT / "py_bridge" / "contextrender_bridge" / "client" / "replies.py"
@@ -62,14 +62,20 @@ def _views(walkers: Mapping[str, type], names: Iterable[str]) -> Iterable[Any]:
 def _views_in(hint: Any) -> Iterator[Any]:
     for inner in get_args(hint):
         yield from _views_in(inner)
-    if dataclasses.is_dataclass(hint):
+    if _is_view(hint):
         for field in _fields(hint).values():
             yield from _views_in(field)
         yield hint
 
 
+def _is_view(hint: Any) -> bool:
+    return dataclasses.is_dataclass(hint) or is_typeddict(hint)
+
+
 def _fields(view: Any) -> dict[str, Any]:
     hints = get_type_hints(view)
+    if is_typeddict(view):
+        return hints
     return {field.name: hints[field.name] for field in dataclasses.fields(view)}
 
 
@@ -83,7 +89,7 @@ def _class(view: Any) -> str:
 def _annotation(hint: Any) -> str:
     if hint in PLAIN:
         return "None" if hint is type(None) else str(hint.__name__)
-    if dataclasses.is_dataclass(hint):
+    if _is_view(hint):
         return str(getattr(hint, "__name__", hint))
     origin, inner = get_origin(hint), get_args(hint)
     if origin is dict and inner[1] in (Any, object):
@@ -113,7 +119,7 @@ def _type(hint: Any) -> str:
         return PLAIN[hint]
     if hint in (Any, object):
         return "unknown"
-    if dataclasses.is_dataclass(hint):
+    if _is_view(hint):
         return str(getattr(hint, "__name__", hint))
     origin, inner = get_origin(hint), get_args(hint)
     if origin is list:

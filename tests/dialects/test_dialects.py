@@ -20,11 +20,7 @@ pytestmark = pytest.mark.parametrize("dialect", DIALECTS)
 
 def plan_of(messages: list[Json], budget: int) -> MessagePlan:
     rendered, _ = render(messages, budget)
-    items = rendered.items
-    return MessagePlan(
-        messages,
-        [{"message": item.message, "calls": item.calls, "text": item.text} for item in items],
-    )
+    return MessagePlan(messages, rendered.items)
 
 
 def ends(body: Json) -> tuple[list[str], list[str]]:

@@ -114,7 +114,7 @@ def test_every_call_fits_without_orphans(
         check_shown(head, rendered, prompt)
         assert rendered.tokens_after <= budget
         kept_messages = slow_rules.outside_budget(head) & set(history.text_messages)
-        assert {item.message for item in rendered.items} >= kept_messages
+        assert {item["message"] for item in rendered.items} >= kept_messages
         if agent_defaults and budget == 700:  # which is enough for the newest results
             shown_results = rendered.selection.shown_results
             assert shown_results - summary_hosts(rendered) >= set(rendered.context.newest)

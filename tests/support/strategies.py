@@ -181,7 +181,7 @@ def render(
         select_answered=True,
     )
     history.remember(settings, rendered.selection)
-    return rendered, [assemble(messages[item.message], item) for item in rendered.items]
+    return rendered, [assemble(messages[item["message"]], item) for item in rendered.items]
 
 
 def stored_fields(messages: Iterable[Json], vectors: dict[int, Vectors]) -> list[dict[str, Any]]:
@@ -260,7 +260,7 @@ def check_shown(messages: Sequence[Json], rendered: RenderedCall, shown: list[Js
     """Check the token count of a prompt, and that every call and result has its counterpart."""
     outside = slow_rules.outside_budget(messages)
     items = zip(shown, rendered.items, strict=True)
-    inside = [message for message, item in items if item.message not in outside]
+    inside = [message for message, item in items if item["message"] not in outside]
     assert slow_rules.tokens(inside, COUNTER.text) == rendered.tokens_after
     check_messages(shown, 0)
     calls = sum(len(message.get("tool_calls") or []) for message in shown)

@@ -109,11 +109,11 @@ class Renderer:
         # Render, and measure the time without the time that the embedder spends meanwhile.
         start, embedding_before = time.perf_counter(), self._embedder.seconds
         rendered = self._render(messages)
-        prompt_messages = [assemble(messages[item.message], item) for item in rendered.items]
+        prompt_messages = [assemble(messages[item["message"]], item) for item in rendered.items]
         embedding_seconds = self._embedder.seconds - embedding_before
         seconds = time.perf_counter() - start - embedding_seconds
 
-        positions = [item.message for item in rendered.items]
+        positions = [item["message"] for item in rendered.items]
         return Prompt(
             tokens_full=rendered.tokens_before,
             tokens_rendered=rendered.tokens_after,

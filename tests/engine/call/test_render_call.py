@@ -45,19 +45,19 @@ def test_prompt_fits_in_order_without_orphans(
     rendered, prompt = render(messages, budget, policy)
     assert policy == "full" or rendered.tokens_after <= budget
     check_shown(messages, rendered, prompt)
-    positions = [item.message for item in rendered.items]
+    positions = [item["message"] for item in rendered.items]
     assert positions == sorted({*positions})
-    replaced = {item.message for item in rendered.items if item.text is not None}
+    replaced = {item["message"] for item in rendered.items if item["text"] is not None}
     for item, message in zip(rendered.items, prompt, strict=True):
-        original = messages[item.message]
+        original = messages[item["message"]]
         same = {**original, "tool_calls": 0, "content": 0}
         assert {**message, "tool_calls": 0, "content": 0} == same
-        if item.message not in replaced:
+        if item["message"] not in replaced:
             assert message.get("content") == original.get("content")
         original_calls = original.get("tool_calls") or []
-        arguments = item.arguments or [None] * len(item.calls)
+        arguments = item["arguments"] or [None] * len(item["calls"])
         new_calls = message.get("tool_calls") or []
-        for place, cut, new_call in zip(item.calls, arguments, new_calls, strict=True):
+        for place, cut, new_call in zip(item["calls"], arguments, new_calls, strict=True):
             if cut is not None:
                 assert new_call["id"] == original_calls[place]["id"]
                 assert call_parts(new_call)[0] == call_parts(original_calls[place])[0]
@@ -148,7 +148,7 @@ def test_retained_text_equals_reference(messages: list[Json], budget: int, polic
     retained = rendered.selection.text
     assert list(retained.dropped_turns) == expected.dropped_turns
     assert bool(retained.cut) == (expected.tokens > budget)
-    positions = {item.message for item in rendered.items}
+    positions = {item["message"] for item in rendered.items}
     assert not positions & expected.left_messages
     for position, message in enumerate(messages):
         if message["role"] == "tool" or position in expected.left_messages:
@@ -164,7 +164,7 @@ def test_retained_text_equals_reference(messages: list[Json], budget: int, polic
 def test_longest_kept_text_is_cut_first() -> None:
     messages = [user("the task " * 400), assistant("short"), user("now")]
     rendered, prompt = render(messages, 100)
-    assert [item.message for item in rendered.items] == [0, 1, 2]
+    assert [item["message"] for item in rendered.items] == [0, 1, 2]
     assert prompt[1:] == messages[1:]
     assert {*rendered.selection.text.cut} == {0}
     assert 60 < rendered.tokens_after <= 100
@@ -188,7 +188,9 @@ LONG = "\n".join(f"line {n} of the log with item_{n:04}" for n in range(900))
 def test_oversized_result_is_marked_excerpt(messages: list[Json], budget: int) -> None:
     rendered, prompt = render(messages, budget)
     texts = reader(messages)
-    contents = {item.message: message for item, message in zip(rendered.items, prompt, strict=True)}
+    contents = {
+        item["message"]: message for item, message in zip(rendered.items, prompt, strict=True)
+    }
     for number, limit in rendered.selection.limits.items():
         excerpt = rendered.selection.excerpts[number]
         position = rendered.context.history.results.message[number]

@@ -107,13 +107,13 @@ def test_excerpt_names_omitted_tokens_and_recall(policy: str) -> None:
             rendered.context.history.results.message[r] for r in rendered.selection.excerpts
         }
         for item, message in zip(rendered.items, prompt, strict=True):
-            if item.message not in replaced:
+            if item["message"] not in replaced:
                 continue
-            complete_text, text = messages[item.message]["content"], message["content"]
+            complete_text, text = messages[item["message"]]["content"], message["content"]
             match = MARK.match(text)
             assert match
-            assert int(match[2]) == COUNTER.message(messages[item.message]) > int(match[1]) > 0
-            assert int(match[3]) == item.message
+            assert int(match[2]) == COUNTER.message(messages[item["message"]]) > int(match[1]) > 0
+            assert int(match[3]) == item["message"]
             parts = re.split(r"(?:^| |(?<=\s))\[…\](?: |$)", text[match.end() :])
             at = -1
             for part in filter(None, parts):

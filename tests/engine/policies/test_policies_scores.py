@@ -146,9 +146,9 @@ def test_text_above_half_the_budget_is_reduced_to_three_tenths(policy: str) -> N
     asking = rendered.context.history.results.call_message
     removed = {r for r, message in enumerate(asking) if message in text.dropped}
     assert removed & rendered.selection.shown_results
-    calls = [item for item in rendered.items if item.message in text.dropped]
+    calls = [item for item in rendered.items if item["message"] in text.dropped]
     assert calls
-    assert all(item.calls and item.text == "" for item in calls)
+    assert all(item["calls"] and item["text"] == "" for item in calls)
     roomy, _ = render(talk(8), 1_700, policy)
     assert roomy.selection.text.dropped == ()
 

@@ -75,7 +75,7 @@ def test_misses_equal_values_absent_from_prompts(policy: str) -> None:
         before = past.messages_before(replayed_call.turn)
         assert before is not None
         items = past.render(past.history_before(before), settings).items
-        prompts[replayed_call.turn] = [assemble(messages[item.message], item) for item in items]
+        prompts[replayed_call.turn] = [assemble(messages[item["message"]], item) for item in items]
     misses_of = {
         (step.turn, numbers[missing_result.result], value)
         for step in steps

@@ -3,7 +3,7 @@
 Long because a rendering, its substitutes and its messages are made together.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -97,7 +97,7 @@ class RenderedCall:
         event_ranges = pairwise([*history.first_events, history.events])
         call_counts = (stop - first - 1 for first, stop in event_ranges)
         return [
-            PlannedMessage(message, calls=list(range(call_count)))
+            PlannedMessage(message=message, calls=[*range(call_count)], text=None, arguments=None)
             for message, call_count in enumerate(call_counts)
         ]
 
@@ -269,11 +269,14 @@ def _with_substitutes(
     return replace(selection, excerpts=substitutes)
 
 
-def assemble_all(messages: Iterable[Json], items: Iterable[PlannedMessage]) -> list[Json]:
-    """Return the messages of a prompt as the model receives them.
+def assemble_all(
+    items: Sequence[PlannedMessage], messages_at: Callable[[list[int]], Iterable[Json]]
+) -> list[Json]:
+    """Return the messages of a prompt, given as its `items`, as the model receives them.
 
-    `messages` are the original messages, one for each of the prompt's `items`.
+    `messages_at` returns the original messages at some positions.
     """
+    messages = messages_at([item["message"] for item in items])
     return [assemble(message, item) for message, item in zip(messages, items, strict=True)]
 
 
@@ -286,19 +289,19 @@ def assemble(message: Json, item: PlannedMessage) -> Json:
     assembled = dict(message)
     # Replace the calls, unless all of them are shown with all arguments.
     calls = (message.get("tool_calls") or ()) if message.get("role") == "assistant" else ()
-    has_other_calls = len(item.calls) < len(calls) or bool(item.arguments)
+    has_other_calls = len(item["calls"]) < len(calls) or bool(item["arguments"])
     if calls and has_other_calls:
-        cut_arguments = item.arguments or [None] * len(item.calls)
+        cut_arguments = item["arguments"] or [None] * len(item["calls"])
         shown_calls = [
             calls[number] if arguments is None else with_arguments(calls[number], arguments)
-            for number, arguments in zip(item.calls, cut_arguments, strict=True)
+            for number, arguments in zip(item["calls"], cut_arguments, strict=True)
         ]
         if shown_calls:
             assembled["tool_calls"] = shown_calls
         else:
             del assembled["tool_calls"]
-    if item.text is not None:
-        assembled["content"] = item.text
+    if item["text"] is not None:
+        assembled["content"] = item["text"]
     return assembled
 
 

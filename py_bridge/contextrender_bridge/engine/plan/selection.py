@@ -10,8 +10,8 @@ from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from operator import attrgetter
-from typing import Final
+from operator import itemgetter
+from typing import Final, TypedDict
 
 from contextrender_bridge.engine.history.history import NO_CALL, History, ResultArrays
 from contextrender_bridge.engine.history.token_tracking import TextsOf
@@ -106,8 +106,7 @@ class ScoreTable:
     score: Floats
 
 
-@dataclass(slots=True)
-class PlannedMessage:
+class PlannedMessage(TypedDict):
     """One message of a prompt.
 
     `message` is its position, and `calls` are the numbers of its tool calls that the prompt has.
@@ -117,9 +116,9 @@ class PlannedMessage:
     """
 
     message: int
-    calls: list[int] = field(default_factory=list)
-    text: str | None = None
-    arguments: list[str | None] | None = None
+    calls: list[int]
+    text: str | None
+    arguments: list[str | None] | None
 
 
 @dataclass(slots=True, frozen=True)
@@ -434,11 +433,14 @@ def rendered_messages(
     with_text = set(history.text_messages[:text_count]) - without_text
     rendered += [
         PlannedMessage(
-            message, calls.get(message, []), substitutes.get(message), arguments.get(message)
+            message=message,
+            calls=calls.get(message, []),
+            text=substitutes.get(message),
+            arguments=arguments.get(message),
         )
         for message in with_text | calls.keys()
     ]
-    return sorted(rendered, key=attrgetter("message"))
+    return sorted(rendered, key=itemgetter("message"))
 
 
 def _result_messages(
@@ -456,7 +458,10 @@ def _result_messages(
     for position, text, restored in zip(hosts, host_texts, restored_texts, strict=True):
         substitutes[position] = text + restored
     shown_positions = (positions[result] for result in selection.shown_results)
-    return [PlannedMessage(p, text=substitutes.get(p)) for p in shown_positions]
+    return [
+        PlannedMessage(message=p, calls=[], text=substitutes.get(p), arguments=None)
+        for p in shown_positions
+    ]
 
 
 def _calls_by_message(

@@ -38,8 +38,10 @@ def missing_in(
 
     def read_prompt() -> list[str]:
         """Return the texts of the rendered prompt."""
-        originals = (messages[item.message] or {} for item in rendered.items)
-        return message_texts(assemble_all(originals, rendered.items))
+        prompt = assemble_all(
+            rendered.items, lambda positions: [messages[position] or {} for position in positions]
+        )
+        return message_texts(prompt)
 
     complete = frozenset(rendered.selection.complete)
     return missing_results(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from contextrender_bridge.engine.call.render_call import RenderedCall
 from contextrender_bridge.engine.history.event_decoding import Fields
+from contextrender_bridge.engine.plan.selection import PlannedMessage
 from contextrender_bridge.engine.replay.branch_replay import BranchReplay
 
 # The number of first characters that are reported of each text:
@@ -54,19 +55,19 @@ class MessageLine:
 
 
 def positions_in_window(
-    messages: int, in_prompt: Sequence[int], size: int | None, end: int | None
+    messages: int, prompt: Sequence[PlannedMessage], size: int | None, end: int | None
 ) -> list[int]:
     """Return the positions of the messages to report, of a history with `messages` messages.
 
     Without `size`, return all messages before the position `end`. With `size`, return a window, the
     last `size` messages before `end`, and also the last `size` messages before the window that are
-    `in_prompt`. If `end` is None, the window ends with the history.
+    in the `prompt`. If `end` is None, the window ends with the history.
     """
     stop = messages if end is None else min(end, messages)
     if size is None:
         return list(range(stop))
     first = max(0, stop - size)
-    earlier_in_prompt = [position for position in in_prompt if position < first]
+    earlier_in_prompt = [item["message"] for item in prompt if item["message"] < first]
     reported_earlier = earlier_in_prompt[max(0, len(earlier_in_prompt) - size) :]
     return [*reported_earlier, *range(first, stop)]
 
@@ -79,7 +80,7 @@ def outline(
     If the prompt omits a message, its line has the beginning of the recorded text.
     """
     history = rendered.context.history
-    items = {item.message: item for item in rendered.items}
+    items = {item["message"]: item for item in rendered.items}
     # The position of each call's result, by the call's event.
     result_of_call = dict(zip(history.results.call_event, history.results.message, strict=True))
     shown_limit = SHOWN_CHARACTERS if len(items) < MANY_MESSAGES else SHOWN_CHARACTERS_OF_MANY
@@ -92,10 +93,10 @@ def outline(
         if item is None:
             text, is_complete = beginning(branch.text_of(position), OMITTED_CHARACTERS)
         else:
-            shown_text = branch.text_of(position) if item.text is None else item.text
+            shown_text = branch.text_of(position) if item["text"] is None else item["text"]
             text, is_complete = beginning(shown_text, shown_limit)
         # Its calls.
-        calls_in_prompt = item.calls if item else ()
+        calls_in_prompt = item["calls"] if item else ()
         call_lines: list[CallLine] = []
         for number, fields in enumerate(calls):
             result = result_of_call.get(first_event + 1 + number)  # calls follow the first event

@@ -246,12 +246,12 @@ class Replays:
 
     def _tokens(self, rendered: RenderedCall, item: PlannedMessage) -> int:
         """Return the tokens of one message of a prompt. Cut arguments count as complete."""
-        head, *calls = self._branch.fields_of(item.message)
-        if item.text is not None:
-            text_tokens = rendered.context.counter.message({"content": item.text})
+        head, *calls = self._branch.fields_of(item["message"])
+        if item["text"] is not None:
+            text_tokens = rendered.context.counter.message({"content": item["text"]})
         else:
             text_tokens = int(head["tokens"])
-        return text_tokens + sum(int(calls[call]["tokens"]) for call in item.calls)
+        return text_tokens + sum(int(calls[call]["tokens"]) for call in item["calls"])
 
     def _embedded_tokens(
         self, replay: ReplayedCalls, rendered: RenderedCall, *, is_answered: bool
