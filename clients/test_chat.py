@@ -15,16 +15,7 @@ from hypothesis import strategies as st
 from adapters.testing.javascript import built_client, command
 from tests.dialects.bodies import bodies
 from tests.dialects.test_provider_model import ASK, Step, chat, steps
-from tests.dialects.test_step_rules import (
-    chat_call,
-    chat_step,
-    empty_ids,
-    named_results,
-    no_ids,
-    null_ids,
-    own_ids,
-    same_ids,
-)
+from tests.dialects.test_step_rules import CHANGES, chat_call, chat_step
 from tests.support.strategies import BUDGETS, render
 
 PROGRAM = Path(__file__).parent / "chat.mjs"
@@ -153,9 +144,7 @@ def older_api(item: Json) -> Json:
 
 
 @pytest.mark.parametrize("width", [1, 3])
-@pytest.mark.parametrize(
-    "change", [no_ids, empty_ids, null_ids, own_ids, named_results, same_ids, older_api]
-)
+@pytest.mark.parametrize("change", [*CHANGES.values(), older_api], ids=[*CHANGES, "older api"])
 def test_clients_pair_calls_without_ids_alike(
     other: Other, change: Callable[[Json], Json], width: int
 ) -> None:
