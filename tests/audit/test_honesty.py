@@ -65,12 +65,8 @@ def test_encrypted_codex_summary_is_not_measured(home: Path) -> None:
 @pytest.mark.parametrize("record", [compacted("TOKEN_ALPHA matters."), compacted("", TASK, WORDS)])
 def test_plain_codex_summary_is_measured(home: Path, record: Json) -> None:
     write_files(home, {f"{CODEX}/rollout-a.jsonl": [*BEFORE, record, *AFTER]})
-    compactions = json.loads(printed("audit", "--json", "--workers", "1"))["compactions"]
-    assert (
-        compactions["hidden_summaries"],
-        compactions["steps"],
-        compactions["summary_had_all"],
-    ) == (0, 1, 1)
+    found = json.loads(printed("audit", "--json", "--workers", "1"))["compactions"]
+    assert (found["hidden_summaries"], found["steps"], found["summary_had_all"]) == (0, 1, 1)
 
 
 def claude_row(role: str, block: Json, id: str, **fields: object) -> Json:
@@ -159,15 +155,22 @@ def test_run_with_rendered_prompts_is_recognised() -> None:
     assert not is_sent_shortened(RecordedRun("a", "s", "a", "m", [user("Go."), assistant("Done.")]))
 
 
+def shortened_runs(has_other_run: bool) -> dict[str, list[Json]]:
+    """Return the files of a run that `wrap` shortened, and of one without results to omit."""
+    long = [result("a") | {"content": "plain words " * 4_000}]
+    calls = [said("2", "m1", use("a"), 1), heard("3", long), said("4", "m2", use("b"), 1)]
+    files = {"wrapped.jsonl": [heard("1", "Go."), *calls]}
+    if has_other_run:
+        files["other.jsonl"] = [heard("5", "Hello."), said("6", "m3", use("c"), 1)]
+    return files
+
+
 @pytest.mark.parametrize("has_other_run", [False, True])
 def test_audit_of_shortened_runs_has_advice(home: Path, has_other_run: bool) -> None:
     """Runs that `wrap` shortened cannot be replayed, although they had results to omit."""
-    long_result = result("a") | {"content": "plain words " * 4_000}
-    wrapped = [heard("1", "Go."), said("2", "m1", use("a"), 1), heard("3", [long_result])]
-    files = {f"{CLAUDE}/wrapped.jsonl": [*wrapped, said("4", "m2", use("b"), 1)]}
-    if has_other_run:
-        files[f"{CLAUDE}/other.jsonl"] = [heard("5", "Hello."), said("6", "m3", use("c"), 1)]
-    write_files(home, files)
+    write_files(
+        home, {f"{CLAUDE}/{name}": run for name, run in shortened_runs(has_other_run).items()}
+    )
     output = single_line(printed("audit", "--workers", "1"))
     has_advice = "run: contextrender wrap --observe AGENT" in output
     assert has_advice is not has_other_run and "1 runs" not in output
@@ -183,11 +186,8 @@ def test_audit_of_shortened_runs_has_advice(home: Path, has_other_run: bool) -> 
 def test_shortened_runs_are_left_out_of_a_replay(
     tmp_path: Path, has_other_run: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    long_result = result("a") | {"content": "plain words " * 4_000}
-    wrapped = [heard("1", "Go."), said("2", "m1", use("a"), 1), heard("3", [long_result])]
-    write_files(tmp_path, {"wrapped.jsonl": [*wrapped, said("4", "m2", use("b"), 1)]})
+    write_files(tmp_path, shortened_runs(has_other_run))
     if has_other_run:
-        write_files(tmp_path, {"other.jsonl": [heard("5", "Hello."), said("6", "m3", use("c"), 1)]})
         assert len(read_transcripts([tmp_path])) == 1
         assert "1 run in" in capsys.readouterr().err
     else:
@@ -196,16 +196,11 @@ def test_shortened_runs_are_left_out_of_a_replay(
 
 
 def test_short_runs_of_two_providers_get_separate_verdicts(tmp_path: Path) -> None:
-    runs = [
-        {
-            "id": model,
-            "model": model,
-            "messages": [user("Go."), *step("a", "look", "{}", "seen"), assistant("Done.")],
-        }
-        for model in ("claude-opus-4-6", "gpt-5.1")
-    ]
+    messages = [user("Go."), *step("a", "look", "{}", "seen"), assistant("Done.")]
+    models = ("claude-opus-4-6", "gpt-5.1")
+    runs = [json.dumps({"id": model, "model": model, "messages": messages}) for model in models]
     path = tmp_path / "runs.jsonl"
-    path.write_text("".join(json.dumps(run) + "\n" for run in runs))
+    path.write_text("\n".join(runs))
     output = single_line(printed("audit", path, "--workers", "1"))
     for name in ("Anthropic", "OpenAI"):
         assert f"{name}: The longest history of these runs is" in output
