@@ -136,25 +136,6 @@ class CaseScore:
     loop: LoopScore | None = None
     """The sums of the closed loop, if it was replayed."""
 
-    def add(self, turn: Turn, prompt: Prompt, usage: Usage) -> None:
-        """Add one prompt, scored against the results that its turn used.
-
-        `usage` has the tokens of the prompt and of the turn's answer.
-        """
-        # Whether the newest results are complete matters only if something had to be omitted.
-        is_over_budget = prompt.tokens_full > prompt.budget
-        if turn.newest and is_over_budget:
-            self.newest += 1
-            self.newest_complete += turn.newest.issubset(prompt.complete)
-        self.recall.add_turn(turn.events, prompt.complete, prompt.messages)
-        self.recall.add_invocation(prompt.tokens_full, prompt.tokens_rendered, prompt.budget)
-        self.tokens_unbudgeted += prompt.tokens_unbudgeted
-        self.agent_usage = self.agent_usage.plus(usage)
-        self.policy_usage = self.policy_usage.plus(prompt.usage)
-        self.calls.append(usage.prompt)
-        self.warned_calls += prompt.has_warning
-        self.seconds += prompt.seconds
-
     def merge(self, other: "CaseScore") -> None:
         """Add the sums of another run under the same case to these sums."""
         self.recall.merge(other.recall)
@@ -275,12 +256,28 @@ class Scorer:
         self._biller = Biller(prompts)
 
     def add(self, turn: Turn, prompt: Prompt) -> None:
-        """Add the next prompt to `score`: its tokens, its usage and its bills."""
+        """Add the next prompt to `score`: its tokens, its usage and its bills.
+
+        It is scored against the results that the turn used.
+        """
         self._units, usage = self._prompts.compare(self._units, prompt.messages)
         output = self._prompts.tokens([self._run.messages[turn.position]])
-        self.score.add(turn, prompt, replace(usage, output=output))
         self._biller.add(self._units, self._run.time(turn.position))
-        self.score.bills = self._biller.bills
+        score = self.score
+        score.recall.add_turn(turn.events, prompt.complete, prompt.messages)
+        score.recall.add_invocation(prompt.tokens_full, prompt.tokens_rendered, prompt.budget)
+        # Whether the newest results are complete matters only if something had to be omitted.
+        is_over_budget = prompt.tokens_full > prompt.budget
+        if turn.newest and is_over_budget:
+            score.newest += 1
+            score.newest_complete += turn.newest.issubset(prompt.complete)
+        score.tokens_unbudgeted += prompt.tokens_unbudgeted
+        score.agent_usage = score.agent_usage.plus(replace(usage, output=output))
+        score.policy_usage = score.policy_usage.plus(prompt.usage)
+        score.bills = self._biller.bills
+        score.calls.append(usage.prompt)
+        score.warned_calls += prompt.has_warning
+        score.seconds += prompt.seconds
 
 
 def score_of(run: Run, cases: list[CaseScore], prompts: Prompts) -> RunScore:

@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 
@@ -148,14 +148,24 @@ def _run_in_processes[R](
     sizes: Sequence[int],
     finished_steps: Any,
 ) -> list[R]:
-    """Do the tasks in worker processes, and return their results in the tasks' order.
+    """Do the tasks in worker processes, the largest first; return the results in the tasks' order.
 
     On an error or Ctrl-C, terminate the processes.
     """
     spawn = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, spawn, count_into, (finished_steps,))
+    largest_first = sorted(range(len(tasks)), key=lambda number: -sizes[number])
     try:
-        futures = _submit(pool, work, tasks, sizes)
+        # The pool starts its processes at the first submission. They inherit this handler, so they
+        # ignore Ctrl-C. This process handles it and terminates them.
+        previous_handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            futures = {
+                number: pool.submit(do_task, sizes[number], work, *tasks[number])
+                for number in largest_first
+            }
+        finally:
+            signal.signal(signal.SIGINT, previous_handler)
         for future in as_completed(futures.values()):
             future.result()  # raises the error of a task
     except BaseException:
@@ -166,26 +176,6 @@ def _run_in_processes[R](
         raise
     pool.shutdown()
     return [futures[number].result() for number in range(len(tasks))]
-
-
-def _submit[R](
-    pool: ProcessPoolExecutor,
-    work: Callable[..., R],
-    tasks: Sequence[tuple[Any, ...]],
-    sizes: Sequence[int],
-) -> dict[int, Future[R]]:
-    """Submit the tasks, the largest first. Map the number of each task to its future."""
-    largest_first = sorted(range(len(tasks)), key=lambda number: -sizes[number])
-    # The pool starts its processes at the first submission. They inherit this handler, so they
-    # ignore Ctrl-C. This process handles it and terminates them.
-    previous_handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        return {
-            number: pool.submit(do_task, sizes[number], work, *tasks[number])
-            for number in largest_first
-        }
-    finally:
-        signal.signal(signal.SIGINT, previous_handler)
 
 
 def _replay(run: Run, cases: Sequence[Case], closed_loop: bool) -> RunScore:
