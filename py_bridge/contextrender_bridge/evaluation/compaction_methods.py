@@ -196,6 +196,9 @@ def score_compaction(compaction: RunCompaction) -> list[MethodScore]:
         tokens = sum(map(history.counter.message, context))
         return MethodScore(compaction.session, method, size, tokens, len(values_by_step), complete)
 
+    # The agent wrote the summary into the first user message.
+    texts = (content_text(m.get("content")) for m in compaction.summary if m["role"] == "user")
+    summary = next(texts, "")
     # The agent's own context is its summary, with the messages that it kept.
     agent_score = score(AGENT, OWN_SIZE, compaction.summary)
     scores = [agent_score]
@@ -203,17 +206,10 @@ def score_compaction(compaction: RunCompaction) -> list[MethodScore]:
         # At its own size, a method gets as many tokens as the agent's context had.
         max_tokens = agent_score.tokens if size == OWN_SIZE else size
         for method, write in METHODS.items():
-            summary = summary_of(compaction) if method == WITH_SUMMARY else ""
-            text = write(history, max_tokens, summary)
+            text = write(history, max_tokens, summary if method == WITH_SUMMARY else "")
             scores.append(score(method, size, [{"role": "user", "content": text}]))
             finish_steps(len(compaction.before) // (len(SIZES) * len(METHODS)))
     return scores
-
-
-def summary_of(compaction: RunCompaction) -> str:
-    """Return the summary that the agent wrote: the text of the first user message."""
-    texts = (content_text(m.get("content")) for m in compaction.summary if m["role"] == "user")
-    return next(texts, "")
 
 
 def score_runs(runs: Sequence[Run], workers: int | None = None) -> list[MethodScore]:

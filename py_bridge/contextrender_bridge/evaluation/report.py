@@ -110,7 +110,15 @@ class Report:
         # The columns without heads have the interval, and `better` or `worse`.
         columns = ("figure", "difference", "", "")
         for (case, other), group in by_pair:
-            rows = [_difference_cells(difference) for difference in group]
+            rows = [
+                (
+                    each.figure.title,
+                    _format_value(each.figure, each.estimate.value, sign="+"),
+                    _interval(each.figure, each.estimate, sign="+"),
+                    each.verdict,
+                )
+                for each in group
+            ]
             yield Rows(f"{case} less {other}, paired by task", columns, rows)
 
     @property
@@ -226,13 +234,6 @@ def _sent_table(sums: Sequence[CaseScore]) -> Rows:
             ]
         )
     return Rows("What was sent", columns, rows)
-
-
-def _difference_cells(difference: Difference) -> tuple[str, str, str, str]:
-    """Return a row: the figure, its difference, the interval, and `better` or `worse`."""
-    figure, estimate = difference.figure, difference.estimate
-    value = _format_value(figure, estimate.value, sign="+")
-    return figure.title, value, _interval(figure, estimate, sign="+"), difference.verdict
 
 
 def _figures_row(case: Case, figures: Mapping[str, Estimate], names: Iterable[str]) -> list[str]:

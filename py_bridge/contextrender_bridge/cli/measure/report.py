@@ -65,7 +65,10 @@ def run(args: argparse.Namespace) -> int:
     # Replay as `contextrender replay` does, with the figures' file and the pairs set here.
     out = make_folder(args.out)
     args.json = out / "figures.json"
-    args.compare = args.compare or _default_pairs(args.policy)
+    # Without --compare, compare each of our policies with the paper's, if --policy names both.
+    names = {case.policy for case in cases_of(args.policy, BUDGETS)}
+    pairs = [[name, PAPER_POLICY] for name in OWN_POLICIES if {name, PAPER_POLICY} <= names]
+    args.compare = args.compare or pairs
     report = replay_and_print(args)
     # Write the page.
     curve_svg = curve(report.bootstrap, report.verdict.rule)
@@ -73,15 +76,6 @@ def run(args: argparse.Namespace) -> int:
     write_file(page(TITLE, parts), out / "report.html")
     print(f"The report was written to {out / 'report.html'}.")
     return 0
-
-
-def _default_pairs(policies: str) -> list[list[str]]:
-    """Return the pairs to compare without --compare: each of our policies with the paper's.
-
-    `policies` is the value of --policy. A pair is left out unless it names both.
-    """
-    names = {case.policy for case in cases_of(policies, BUDGETS)}
-    return [[name, PAPER_POLICY] for name in OWN_POLICIES if {name, PAPER_POLICY} <= names]
 
 
 def compare_methods(args: argparse.Namespace) -> int:
