@@ -51,6 +51,8 @@ NO_ROWS: Final = -1
 
 NodesById = dict[UUID, tuple[Any, StoredNode] | None]
 """Anchors of nodes with their rows, by id; None for a node that does not exist."""
+NewEdge = tuple[object, object, object]
+"""A source, an edge and a target. The ends are nodes, or ids of stored nodes."""
 
 
 class StoredEdges(UserList[Any]):
@@ -294,10 +296,38 @@ class RequestMemory(TieredMemory):
             self._add_to_ends(anchor)
         self.__mem__[anchor.id] = anchor
 
-    def put_all(self, anchors: Iterable[Any]) -> None:
-        """Add several anchors to this memory."""
-        for anchor in anchors:
-            self.put(anchor)
+    def add_edges(self, edges: Iterable[NewEdge]) -> None:
+        """Add new edges and the new nodes at their ends."""
+        for source, edge, target in edges:
+            start, end = self._anchor_of(source), self._anchor_of(target)
+            anchor = EdgeAnchor(
+                archetype=cast(Any, edge),
+                id=edge_id(start.id, type(edge), end.id),
+                root=self.owner,
+                persistent=True,
+                source=start,
+                target=end,
+                is_undirected=False,
+            )
+            cast(Any, edge).__jac__ = self.__mem__[anchor.id] = anchor
+            self._add_to_ends(anchor)
+            for node in (start, end):
+                # A node that is not loaded gets its edges from the store later.
+                if "edges" in vars(node):
+                    node.edges.append(anchor)
+
+    def _anchor_of(self, node: object) -> Any:
+        """Return the anchor of a node, or of the node with this id. Add a new node to this memory.
+
+        If the node with the id is not loaded, return a stub.
+        """
+        if isinstance(node, UUID):
+            return self.anchor_or_stub(node)
+        anchor = cast(Any, node).__jac__
+        if not anchor.persistent:
+            anchor.persistent, anchor.root = True, self.owner
+            self.__mem__[anchor.id] = anchor
+        return anchor
 
     def delete(self, id: UUID) -> None:
         """Remove a node with its edges, or an edge. The next flush deletes the rows."""
@@ -538,12 +568,12 @@ def load_ahead(ids: Sequence[UUID]) -> None:
 def set_ids(nodes: Iterable[object], ids: Iterable[UUID]) -> None:
     """Set the ids of several nodes, as `set_id` does."""
     for node, id in zip(nodes, ids, strict=True):
-        cast(Any, node).__jac__.id = id
+        cast(Any, node).__jac__ = NodeAnchor(archetype=cast(Any, node), edges=[], id=id)
 
 
 def set_id(node: object, id: UUID) -> None:
     """Set the id of a new node. It must not have edges yet, because edges are found by the id."""
-    cast(Any, node).__jac__.id = id
+    set_ids([node], [id])
 
 
 def node_id(node: object) -> UUID:
@@ -588,29 +618,13 @@ def archetype_fields(archetype: object) -> dict[str, object]:
     return {name: value for name, value in vars(archetype).items() if name[0] != "_"}
 
 
-def add_edges(
-    node: object, edges: Iterable[tuple[object, UUID]], *, incoming: bool = False
-) -> None:
-    """Connect a node to other nodes, like `node +>: edge :+> other` in Jac.
+def add_edges(edges: Iterable[NewEdge]) -> None:
+    """Add edges, as `source +>: edge :+> target` in Jac adds one, and store the new nodes there.
 
-    The node must be stored or have an edge already, because the new edges get its root, and a new
-    node has no root before its first edge. Each pair in `edges` is an edge and the id of the other
-    node, which need not be loaded. The edges lead from `node`, or to it if `incoming` is true.
+    Each tuple has a source, an edge and a target. An end is a node, or the id of a stored node,
+    which need not be loaded.
     """
-    memory, node_anchor = CURRENT.get(), cast(Any, node).__jac__
-    anchors: list[EdgeAnchor] = []
-    for edge, other in edges:
-        ends = node_anchor, memory.anchor_or_stub(other)
-        source, target = reversed(ends) if incoming else ends
-        anchor = EdgeAnchor(archetype=edge, source=source, target=target, is_undirected=False)
-        anchor.persistent, anchor.root = True, node_anchor.root
-        cast(Any, edge).__jac__ = anchor
-        node_anchor.edges.append(anchor)
-        # A node that is not loaded gets its edges from the store later.
-        if (other_anchor := memory.__mem__.get(other)) is not None:
-            other_anchor.edges.append(anchor)
-        anchors.append(anchor)
-    memory.put_all(anchors)
+    CURRENT.get().add_edges(edges)
 
 
 @lru_cache(1_000)
