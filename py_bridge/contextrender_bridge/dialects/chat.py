@@ -117,14 +117,12 @@ class ChatTranscript(ItemTranscript):
 
     def _shown_items(self, plan: MessagePlan) -> list[NumberedItem]:
         shown_items: list[NumberedItem] = []
-        remaining = [(index, self.positions[index]) for index in self._remaining_items(plan)]
-        parts = plan.parts([position for _, position in remaining if position is not None])
-        for index, position in remaining:
-            item = self._items[index]
+        parts = plan.parts(plan.remaining_messages())
+        for index, (item, position) in enumerate(zip(self._items, self.positions, strict=True)):
             if position is None:
                 shown_items.append((index, item))
-            elif (shown_item := _shown_item(item, parts[position])) is not None:
-                shown_items.append((index, shown_item))
+            elif position in parts:
+                shown_items.append((index, _shown_item(item, parts[position])))
         return shown_items
 
     def _canonical(self, index: int, item: Any) -> Json | None:
@@ -226,15 +224,13 @@ def join_chat(before: Json, after: Json) -> Json | None:
     return {**after, "content": content}
 
 
-def _shown_item(item: Json, part: ShownParts) -> Json | None:
-    """Return the item as the prompt shows it, or None if the prompt has nothing of it.
+def _shown_item(item: Json, part: ShownParts) -> Json:
+    """Return the item as the prompt shows it.
 
     `part` says which of its text and calls are shown, and with which substitutes. Return `item`
     itself if it is shown unchanged.
     """
     calls = part.calls
-    if not part.is_shown and not calls:
-        return None
     has_all_calls = len(calls) == part.call_count
     has_own_arguments = all(arguments is None for arguments in calls.values())
     has_own_text = part.is_shown and part.text is None
