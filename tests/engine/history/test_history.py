@@ -103,7 +103,9 @@ def test_history_from_store_equals_live_history(messages: list[Json], data: st.D
     live = history_of(messages)
     vectors = {}
     if data.draw(st.booleans(), label="rendered before"):
-        vectors = render(messages, 90, history=live)[0].new_vectors
+        render(messages, 90, history=live)
+        matrix = live.vectors.matrix(len(live.results))
+        vectors = {result: matrix[result] for result in live.vectors.unsaved}
     fields = stored_fields(messages, vectors)
     restarted = History()
     cuts = sorted(data.draw(st.lists(st.integers(0, len(messages)), max_size=3), label="cuts"))

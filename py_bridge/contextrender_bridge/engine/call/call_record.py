@@ -132,7 +132,7 @@ class CallRecord:
             "usage": list(self.usage or ()),
             "own_budget": self.budget if self.budget != self.settings.budget else 0,
             "faulted": self.follows_miss,
-            "reply": self.reply.to_json(),
+            "reply": self.reply.to_json() if self.reply != NO_REPLY else {},
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -178,7 +178,7 @@ class CallRecord:
             usage=tuple(data.get("usage") or ()) or None,
             budget=data.get("own_budget") or settings.budget,
             follows_miss=data.get("faulted", False),
-            reply=ProviderReply.of(data.get("reply", {})),
+            reply=ProviderReply.of(reply) if (reply := data.get("reply")) else NO_REPLY,
         ).with_sent_tokens()  # imported data may have a wrong count for a full history
 
 

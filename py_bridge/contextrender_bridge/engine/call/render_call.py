@@ -9,7 +9,6 @@ from functools import cached_property
 from itertools import pairwise
 
 from contextrender_bridge.base.usage import NOTHING_USED, Usage
-from contextrender_bridge.engine.history.growable_arrays import Vectors
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.history.reuse import extract_values
 from contextrender_bridge.engine.history.token_tracking import Originals, TextsOf
@@ -59,14 +58,12 @@ class RenderedCall:
     tokens of the full history, and `tokens_after` those of the prompt: at most the budget, except
     for the policy `full`. Both are without the system prompt and the current user message.
     `text_tokens` are the tokens of the prompt without results and their calls, counted like these.
-    `new_vectors` maps results to the embeddings that were computed for this rendering.
     `summary_usage` has the usage of new summaries. If `sends_everything` is true, the prompt has
     every message with all of its calls, also calls without results.
     """
 
     context: CallContext
     selection: Selection
-    new_vectors: dict[int, Vectors] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     embedded: bool = False
     embedded_tokens: int = 0
@@ -199,7 +196,6 @@ def render_call(
     return RenderedCall(
         context,
         selection,
-        new_vectors=relevance.new_vectors,
         warnings=[relevance.warning] if relevance.warning else [],
         embedded=relevance.embedded,
         embedded_tokens=relevance.embedded_tokens,

@@ -73,13 +73,17 @@ type Vectors = NDArray[np.float32]
 """Shape (n, d), one row per text, or (d,) for a single text."""
 
 
-def unit(vector: Vectors) -> Vectors:
-    """Return `vector` of shape (d,) scaled to length 1; all zero if it has no finite direction."""
-    wide = vector.astype(np.float64)
-    length = float(np.sqrt(np.sum(wide * wide)))
-    if not np.isfinite(length) or length == 0.0:
-        return np.zeros_like(vector, dtype=np.float32)
-    return (wide / length).astype(np.float32)
+def unit(vectors: Vectors) -> Vectors:
+    """Return a vector, or each row of several, scaled to length 1.
+
+    A vector without a finite direction becomes all zero.
+    """
+    wide = vectors.astype(np.float64)
+    lengths = np.sqrt(np.sum(wide * wide, axis=-1, keepdims=True))
+    has_direction = np.isfinite(lengths) & (lengths > 0.0)
+    return np.where(has_direction, wide / np.where(has_direction, lengths, 1.0), 0.0).astype(
+        np.float32
+    )
 
 
 def encode_vector(vector: Vectors) -> bytes:

@@ -123,8 +123,8 @@ class WordLlamaEmbedder:
             encodings = model.tokenizer.encode_batch_fast(batch, add_special_tokens=False)
             for row, encoding in zip(rows[start:], encodings, strict=False):
                 # The sum has the same direction as the mean.
-                row[:] = unit(_sum(model.embedding, np.asarray(encoding.ids, dtype=np.int64)))
-        return rows
+                row[:] = _sum(model.embedding, np.asarray(encoding.ids, dtype=np.int64))
+        return unit(rows)
 
     def _loaded(self) -> Any:
         """Return the model. Load it if no thread has loaded it yet."""

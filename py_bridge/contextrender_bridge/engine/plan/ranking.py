@@ -5,14 +5,14 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from contextrender_bridge.engine.history.growable_arrays import Vectors, unit
 from contextrender_bridge.engine.history.growable_arrays import Vectors as Vector
+from contextrender_bridge.engine.history.growable_arrays import unit
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.history.token_tracking import TextsOf
 from contextrender_bridge.engine.models.embeddings import Embedder, embed_once
@@ -103,8 +103,7 @@ class Relevance:
 
     A call of it sets these fields:
 
-    - `new_vectors` has the computed vectors of results. They are also added to the history's table
-      of vectors, as unsaved.
+    - `history.vectors` also has the computed vectors of results, as unsaved.
     - `embedded` is true if the embedder returned vectors. Otherwise `warning` has the reason, and
       every relevance is 0.
     - `embedded_tokens` is an estimate of the number of embedded tokens.
@@ -114,7 +113,6 @@ class Relevance:
     embedder: Callable[[], Embedder]
     texts_of: TextsOf
     task_share: float
-    new_vectors: dict[int, Vectors] = field(default_factory=dict)
     warning: str = ""
     embedded: bool = False
     embedded_tokens: int = 0
@@ -172,7 +170,6 @@ class Relevance:
             table.task = task_vector
         table.put(new_results, result_vectors)
         table.unsaved.update(new_results)
-        self.new_vectors.update(zip(new_results, result_vectors, strict=True))
         return task_vector, latest_vector
 
     def _tokens(self, results: Sequence[int], texts: Sequence[str], task: str) -> int:
