@@ -200,7 +200,7 @@ def record_of(
     if caller.delivery != RENDERED:
         # All texts are sent. The system prompt and the current user message are unbudgeted, so they
         # are subtracted. `with_sent_tokens` below sets `tokens_after`.
-        text_tokens = sum(history.text_tokens) - rendered.context.unbudgeted_tokens
+        text_tokens = history.text_totals[-1] - rendered.context.unbudgeted_tokens
     return CallRecord(
         settings=settings,
         at=at,

@@ -58,7 +58,7 @@ def read_texts(history: History, messages: Sequence[Json]) -> list[MessageText]:
 def budgeted_text_tokens(history: History) -> int:
     """Return the tokens of all messages' texts that count towards a renderer's budget."""
     unbudgeted = unbudgeted_messages(history, len(history))
-    return sum(history.text_tokens) - sum(history.text_tokens[p] for p in unbudgeted)
+    return history.text_totals[-1] - sum(history.text_tokens[p] for p in unbudgeted)
 
 
 def limit_tokens(tokens: int, window: int) -> int:

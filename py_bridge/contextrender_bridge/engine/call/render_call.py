@@ -277,16 +277,19 @@ def assemble_all(
 
 
 def assemble(message: Json, item: PlannedMessage) -> Json:
-    """Return a copy of `message` as the prompt shows it. `item` says what the prompt shows of it.
+    """Return `message` as the prompt shows it. `item` says what the prompt shows of it.
 
-    The copy has only the item's calls, with the item's cut arguments. If the item has a text, this
-    text replaces the message's content.
+    Return the same object if the prompt shows it unchanged, and otherwise a copy. The copy has only
+    the item's calls, with the item's cut arguments. If the item has a text, this text replaces the
+    message's content.
     """
-    assembled = dict(message)
     # Replace the calls, unless all of them are shown with all arguments.
     calls = (message.get("tool_calls") or ()) if message.get("role") == "assistant" else ()
-    has_other_calls = len(item["calls"]) < len(calls) or bool(item["arguments"])
-    if calls and has_other_calls:
+    has_other_calls = bool(calls) and (len(item["calls"]) < len(calls) or bool(item["arguments"]))
+    if item["text"] is None and not has_other_calls:
+        return message
+    assembled = dict(message)
+    if has_other_calls:
         cut_arguments = item["arguments"] or [None] * len(item["calls"])
         shown_calls = [
             calls[number] if arguments is None else with_arguments(calls[number], arguments)

@@ -97,6 +97,8 @@ class History:
         self.digests: list[str] = []  # of all messages up to it
         self.turns = array("l")  # a result has the turn of its call
         self.text_tokens = array("l")  # of the message's text; 0 for a tool result
+        self.text_totals = array("l", [0])
+        """The text tokens of all messages before it. One more entry has those of all messages."""
         self.totals = array("l")  # the tokens of all messages up to it, results and calls included
         self.first_events = array("l")  # the number of its first event
         self.times = array("d")  # when it arrived, in seconds since 1970
@@ -276,6 +278,7 @@ class History:
             consists_of_calls = not head.tokens and len(events) > 1
             if not consists_of_calls:
                 self.text_messages.append(position)
+        self.text_totals.append(self.text_totals[-1] + self.text_tokens[-1])
         self.turns.append(turn)
         self.events += len(events)
         self.total_tokens += sum([event.tokens for event in events])

@@ -55,6 +55,7 @@ def earlier_history(full_history: History, messages: int) -> History:
     # Arrays that only grow: copy their beginning.
     for field in _BY_MESSAGE:
         setattr(earlier, field, getattr(full_history, field)[:messages])
+    earlier.text_totals = full_history.text_totals[: messages + 1]
     earlier.text_messages = full_history.text_messages[:text_count]
     for field in ResultArrays.__dataclass_fields__:
         setattr(earlier.results, field, getattr(full_history.results, field)[:result_count])

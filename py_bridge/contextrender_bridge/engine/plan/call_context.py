@@ -116,7 +116,7 @@ class CallContext:
         """
         history, tokens = self.history, self.history.text_tokens  # 0 for results
         # The system prompt and the current user message are always shown, and use no budget.
-        total = sum(tokens) - self.unbudgeted_tokens
+        total = history.text_totals[self.message_count] - self.unbudgeted_tokens
         if total <= budget:
             return TextSelection()
         # Drop turns. `dropped` has the positions of texts; results are dropped with their turn.

@@ -396,7 +396,7 @@ def unbudgeted_messages(history: History, messages: int) -> frozenset[int]:
 def text_tokens(history: History, text: TextSelection, messages: int) -> int:
     """Return the tokens of the texts that the prompt shows of the first `messages` messages."""
     sizes = history.text_tokens
-    total = sum(sizes[:messages])
+    total = history.text_totals[messages]
     for message in text.dropped:
         if message < messages:
             total -= sizes[message]
