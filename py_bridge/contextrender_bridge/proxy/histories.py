@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Coroutine, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -63,15 +63,12 @@ class Size:
     tokens: int = 0
     budget: int = 0
 
-    def fits(
-        self, messages: Sequence[Json], recorded_count: Callable[[], int], budget: int | str | None
-    ) -> bool:
+    def fits(self, messages: Sequence[Json], budget: int | str | None) -> bool:
         """Return whether the history `messages` is certain to fit the budget, without the service.
 
-        The service has counted the first `message_count` messages. Of those after them, each byte
-        counts as one token, because no token is shorter, and media are estimated. `recorded_count`
-        returns how many of the first messages are known to be recorded. If these are fewer than the
-        counted ones, the history may have changed, so return False.
+        The service has counted the first `message_count` messages, which must be unchanged. Of
+        those after them, each byte counts as one token, because no token is shorter, and media are
+        estimated.
         """
         # Without a number as budget, use the last budget, for example the automatic one.
         limit = budget if isinstance(budget, int) else self.budget
@@ -79,7 +76,7 @@ class Size:
             return False
         new = messages[self.message_count :]
         new_tokens = len(wire.dumps(new)) + MEDIA_TOKENS * sum(map(media_count, new))
-        return self.tokens + new_tokens <= limit and self.message_count <= recorded_count()
+        return self.tokens + new_tokens <= limit
 
 
 @dataclass
@@ -289,19 +286,9 @@ class Histories:
         if self._pause.is_on:
             self._fail(call, "paused")
             return
-        # Find out whether the full history is certain to fit the budget.
         conversation, body = call.conversation, call.fit.body
         budget = conversation.limited_budget(call.controls.budget)
-        recorded_count = partial(
-            self.client.core.recorded_count,
-            call.session,
-            transcript.messages,
-            token=call.controls.token,
-            history_key=call.history_key,
-        )
-        is_small = conversation.size.fits(transcript.messages, recorded_count, budget)
-        # The size does not count items that cannot be read.
-        is_certain_to_fit = is_small and not transcript.unread_items()
+        is_certain_to_fit = self._is_certain_to_fit(call, transcript, budget)
         earlier_call = conversation.recording
         work = self._call_service(call, transcript, budget, earlier_call)
         if call.controls.mode != "observe" and not is_certain_to_fit:
@@ -314,6 +301,23 @@ class Histories:
         self._recording.add(call.later_render)
         call.later_render.add_done_callback(self._recording.discard)
         conversation.start_recording(call.later_render)
+
+    def _is_certain_to_fit(
+        self, call: ProxiedCall, transcript: Transcript, budget: int | str | None
+    ) -> bool:
+        """Return whether the full history is certain to fit the budget, without the service."""
+        size = call.conversation.size
+        # The size does not count items that cannot be read.
+        if not size.fits(transcript.messages, budget) or transcript.unread_items():
+            return False
+        recorded_count = self.client.core.recorded_count(
+            call.session,
+            transcript.messages,
+            token=call.controls.token,
+            history_key=call.history_key,
+        )
+        # If fewer messages are recorded than were counted, the history may have changed.
+        return size.message_count <= recorded_count
 
     async def _request_of(
         self, work: Coroutine[Any, Any, RenderedRequest], body: Mapping[str, Any], seconds: float
