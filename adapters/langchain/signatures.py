@@ -55,11 +55,27 @@ def check_reasoning(results: tuple[bool, ...]) -> None:
     ]
 
 
+def check_cut_arguments() -> None:
+    """Check that the cut arguments of a call are in the call and in its content block."""
+    for block in ({"type": "tool_use", "input": {"a": 1}}, {"call_id": "a", "arguments": "{}"}):
+        call = {"name": "look", "args": {"a": 1}, "id": "a"}
+        answer = AIMessage([{**block, "id": "a"}], tool_calls=[call])
+        chat = ChatTranscript({"messages": [_as_chat(answer)]})
+        plan = MessagePlan(chat.messages, [{"message": 0, "calls": [0], "arguments": ['{"b": 2}']}])
+        prompt = _render_message(answer, RenderedHistory(plan, chat.positions), 0)
+        assert isinstance(prompt, AIMessage) and prompt.tool_calls[0]["args"] == {"b": 2}
+        (shown_block,) = prompt.content
+        assert isinstance(shown_block, dict)
+        new_arguments = shown_block.get("input", shown_block.get("arguments"))
+        assert new_arguments in ({"b": 2}, '{"b": 2}')
+
+
 def main() -> None:
     """Check the answer for each subset of three calls that may be shown.
 
     The model's answer has no signature, one on its first call, or one on each of its first two.
     """
+    check_cut_arguments()
     for results in product((True, False), repeat=3):
         if not any(results):
             continue

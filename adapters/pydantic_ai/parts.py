@@ -98,6 +98,9 @@ def any_plan(messages: Sequence[Json], choose: random.Random) -> MessagePlan:
             entries.setdefault(caller, only_calls)["calls"].append(number)
             # The text of a shown result cannot be omitted.
             entries[position]["text"] = entries[position]["text"] or None
+    for entry in entries.values():
+        if choose.random() < 0.3:
+            entry["arguments"] = ['{"cut":1}'] * len(entry["calls"])
     return MessagePlan(messages, entries.values())
 
 

@@ -1,6 +1,11 @@
 """An agent with plans, images, parallel calls, errors and streams, but without an answer."""
 
-from contextrender_bridge.adapters.smolagents import with_contextrender
+from contextrender_bridge.adapters.smolagents import (
+    CALLS,
+    _call,
+    _with_arguments,
+    with_contextrender,
+)
 from example import look, restart
 from PIL import Image
 from smolagents import LogLevel, MultiStepAgent, OpenAIModel, ToolCallingAgent
@@ -24,6 +29,9 @@ def main() -> None:
     text = str(MultiStepAgent.write_memory_to_messages(agent))
     print(all(f"the next is host_{number}_X" in text for number in range(1, LAST_HOST + 1)))
     print(type(agent).__name__, type(agent).__mro__[2] is ToolCallingAgent)
+    for arguments, cut in (("a = 1", "a"), ({"a": 1}, '{"a": 2}')):
+        listing = f"{CALLS}{[{'id': 'x', 'function': {'name': 'look', 'arguments': arguments}}]}"
+        assert _call(0, 0, _with_arguments(listing, cut))["function"]["arguments"] == cut
 
 
 if __name__ == "__main__":

@@ -51,8 +51,12 @@ def test_remaining_parts_of_a_message() -> None:
     plan = MessagePlan(messages, [*some, {"message": 3, "calls": [], "text": "S…"}])
     # Message 1 of the runtime was not read.
     rendered = RenderedHistory(plan, [0, None, 1, 2, 3])
-    assert rendered.remaining_message(0) == RemainingMessage([], None, is_unchanged=True)
-    assert rendered.remaining_message(1, 3) == RemainingMessage([0, 1, 2], None, is_unchanged=True)
-    assert rendered.remaining_message(2, 2) == RemainingMessage([1], "", is_unchanged=False)
+    own_calls: dict[int, str | None] = {0: None, 1: None, 2: None}
+    assert rendered.remaining_message(0) == RemainingMessage({}, None, is_unchanged=True)
+    assert rendered.remaining_message(1, 3) == RemainingMessage(own_calls, None, is_unchanged=True)
+    assert rendered.remaining_message(2, 2) == RemainingMessage({1: None}, "", is_unchanged=False)
     assert rendered.remaining_message(3) is None
-    assert rendered.remaining_message(4) == RemainingMessage([], "S…", is_unchanged=False)
+    assert rendered.remaining_message(4) == RemainingMessage({}, "S…", is_unchanged=False)
+    cut = MessagePlan(messages, [{"message": 1, "calls": [0, 1], "arguments": ["{}", None]}])
+    remaining = RenderedHistory(cut, [0, 1, 2, 3]).remaining_message(1, 2)
+    assert remaining == RemainingMessage({0: "{}", 1: None}, None, is_unchanged=False)

@@ -8,8 +8,8 @@ The graph's own state keeps every message. The session's name is the thread's id
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, cast
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
@@ -109,8 +109,8 @@ def _render_message(
     """Return the message as rendered, or None if it is omitted.
 
     `position` is the number of its chat message. If only a part of the message is shown, return a
-    copy with the rendered text, and without the omitted tool calls and their content blocks. The
-    signature of an omitted call moves to the first shown call.
+    copy with the rendered text and arguments, and without the omitted tool calls and their content
+    blocks. The signature of an omitted call moves to the first shown call.
     """
     # Find what the prompt shows of the message.
     calls = message.tool_calls if isinstance(message, AIMessage) else []
@@ -120,26 +120,36 @@ def _render_message(
     if remaining.is_unchanged:
         return message
     # Replace the text, and remove what belongs to omitted calls.
-    shown_calls = [calls[number] for number in remaining.calls]
-    omitted_ids = {call["id"] for call in calls if call not in shown_calls}
-    content = _shown_content(message.content, remaining.text, omitted_ids)
+    call_ids = [call["id"] for call in calls]
+    omitted_ids = {id for number, id in enumerate(call_ids) if number not in remaining.calls}
+    cut_arguments = {call_ids[number]: cut for number, cut in remaining.calls.items() if cut}
+    content = _shown_content(message.content, remaining.text, omitted_ids, cut_arguments)
     if not isinstance(message, AIMessage):
         return message.model_copy(update={"content": content})
     # Messages from OpenAI repeat their calls in `additional_kwargs`.
     extra = dict(message.additional_kwargs)
     extra.pop("tool_calls", None)
     if isinstance(signatures := extra.get(SIGNATURES), dict):
-        call_ids = [call["id"] for call in calls]
-        extra[SIGNATURES] = _shown_signatures(call_ids, remaining.calls, signatures)
+        extra[SIGNATURES] = _shown_signatures(call_ids, list(remaining.calls), signatures)
+    shown_calls = [
+        {**calls[number], "args": json.loads(cut)} if cut else calls[number]
+        for number, cut in remaining.calls.items()
+    ]
     update = {"content": content, "tool_calls": shown_calls, "additional_kwargs": extra}
     return message.model_copy(update=update)
 
 
-def _shown_content(content: Any, text: str | None, omitted_ids: set[str | None]) -> Any:
+def _shown_content(
+    content: Any,
+    text: str | None,
+    omitted_ids: set[str | None],
+    cut_arguments: Mapping[str | None, str],
+) -> Any:
     """Return a message's content with `text` in place of its own text.
 
     If `text` is None, keep the own text. Omit the blocks of the calls with the `omitted_ids`, and
-    the reasoning that led only to omitted blocks.
+    the reasoning that led only to omitted blocks. `cut_arguments` maps the ids of some other calls
+    to the JSON text that replaces the arguments in their blocks.
     """
     if not isinstance(content, list):
         return content if text is None else text
@@ -150,7 +160,14 @@ def _shown_content(content: Any, text: str | None, omitted_ids: set[str | None])
         """Return a block as it is shown, or None if it is omitted."""
         if holds_text(block):
             return next(shown_texts, None)
-        return None if _is_block_of(block, omitted_ids) else block
+        call_id = _call_id(block)
+        if call_id in omitted_ids:
+            return None
+        if cut := cut_arguments.get(call_id):
+            # Responses' format has JSON text, Anthropic's an object.
+            key, value = ("arguments", cut) if "arguments" in block else ("input", json.loads(cut))
+            return {**cast(Json, block), key: value}
+        return block
 
     return shown_parts(content, _is_reasoning, show)
 
@@ -159,9 +176,12 @@ def _is_reasoning(block: str | Json) -> bool:
     return isinstance(block, dict) and block.get("type") in REASONING
 
 
-def _is_block_of(block: str | Json, call_ids: set[str | None]) -> bool:
-    """Return whether a content block is one of these calls, in Anthropic's or Responses' format."""
-    return isinstance(block, dict) and (block.get("call_id") or block.get("id")) in call_ids
+def _call_id(block: str | Json) -> str | None:
+    """Return the id of the call in a content block, in Anthropic's or Responses' format.
+
+    Return the block's own id, or None without one, if the block is no call.
+    """
+    return (block.get("call_id") or block.get("id")) if isinstance(block, dict) else None
 
 
 def _shown_signatures(ids: list[str | None], numbers: list[int], signatures: Json) -> Json:

@@ -96,12 +96,13 @@ class Planner:
 class RemainingMessage:
     """A message as the prompt shows it.
 
-    - `calls`: the numbers of its calls that are shown.
+    - `calls`: the numbers of its calls that are shown, each with the text that replaces its
+      arguments, or None for its own arguments.
     - `text`: the substitute for its text; None for its own text, empty if no text is shown.
     - `is_unchanged`: all of the message is shown.
     """
 
-    calls: list[int]
+    calls: Mapping[int, str | None]
     text: str | None
     is_unchanged: bool
 
@@ -124,12 +125,13 @@ class RenderedHistory:
         """
         position = self.positions[message]
         if position is None:  # A message that cannot be read is always shown.
-            return RemainingMessage(list(range(call_count)), None, is_unchanged=True)
+            return RemainingMessage(dict.fromkeys(range(call_count)), None, is_unchanged=True)
         part = self.plan.part(position)
-        shown_calls = [call for call in range(call_count) if call in part.calls]
+        shown_calls = {call: part.calls[call] for call in range(call_count) if call in part.calls}
         if not part.is_shown:
             return RemainingMessage(shown_calls, "", is_unchanged=False) if shown_calls else None
-        is_unchanged = part.text is None and len(shown_calls) == call_count
+        has_own_calls = shown_calls == dict.fromkeys(range(call_count))
+        is_unchanged = part.text is None and has_own_calls
         return RemainingMessage(shown_calls, part.text, is_unchanged)
 
 

@@ -211,8 +211,8 @@ def _render_response(
 
     All history parts of a response are one chat message, whose position is the next of `positions`.
     Remove omitted calls, and thinking after which nothing else is shown. If the plan has a
-    substitute text, it replaces all text parts. The provider's signature of an omitted call moves
-    to the first shown call.
+    substitute text, it replaces all text parts. Substitute arguments replace the arguments of their
+    call. The provider's signature of an omitted call moves to the first shown call.
     """
     history_parts = [part for part in parts if _is_history(part)]
     if not history_parts:
@@ -221,14 +221,18 @@ def _render_response(
     remaining = rendered.remaining_message(next(positions), len(calls))
     if remaining is None:
         # All history parts are omitted, but other parts are still shown.
-        remaining = RemainingMessage([], "", is_unchanged=False)
+        remaining = RemainingMessage({}, "", is_unchanged=False)
     if remaining.is_unchanged:
         return list(parts)
     # Find the shown calls. The keys are the parts' identities, because two calls may be equal.
-    shown_calls = {id(calls[number]): calls[number] for number in remaining.calls}
+    shown_calls = {
+        id(calls[number]): calls[number] if cut is None else replace(calls[number], args=cut)
+        for number, cut in remaining.calls.items()
+    }
     if remaining.calls:
-        first = remaining.calls[0]
-        shown_calls[id(calls[first])] = _with_signature(calls[first], omitted=calls[:first])
+        first = min(remaining.calls)
+        key = id(calls[first])
+        shown_calls[key] = _with_signature(shown_calls[key], omitted=calls[:first])
     # Find the text parts to show.
     texts = [part for part in history_parts if isinstance(part, TextPart)]
     if remaining.text is not None:

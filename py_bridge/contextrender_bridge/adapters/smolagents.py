@@ -138,15 +138,35 @@ def _call(assistant_position: int, number: int, text: str) -> Json:
     the text itself is the arguments. The id is made from the assistant message's position in the
     history and the call's `number` in that message.
     """
-    name, arguments = CALL_NAME, text
-    try:
-        (call,) = ast.literal_eval(text.removeprefix(CALLS))
-        name, arguments = call["function"]["name"], call["function"]["arguments"]
-    except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError):
-        pass
+    call = _listed_call(text)
+    function = call["function"] if call else {"name": CALL_NAME, "arguments": text}
+    name, arguments = function["name"], function["arguments"]
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments, default=str)
     return chat_call(f"step-{assistant_position}-{number}", str(name), arguments)
+
+
+def _listed_call(text: str) -> Json | None:
+    """Return the call in a text that lists the calls of a step; None unless it lists one call."""
+    try:
+        (call,) = ast.literal_eval(text.removeprefix(CALLS))
+        _ = call["function"]["name"], call["function"]["arguments"]
+    except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError):
+        return None
+    return dict(call)
+
+
+def _with_arguments(text: str, arguments: str) -> str:
+    """Return a text that lists the calls of a step, with these arguments of its recorded call.
+
+    If it does not list one call, its recorded arguments are the text itself.
+    """
+    call = _listed_call(text)
+    if call is None:
+        return arguments
+    is_text = isinstance(call["function"]["arguments"], str)
+    value = arguments if is_text else json.loads(arguments)
+    return f"{CALLS}{[{**call, 'function': {**call['function'], 'arguments': value}}]}"
 
 
 def _content(content: Any) -> Any:
@@ -179,7 +199,11 @@ def _render_message(
     if remaining is None:
         return None
     if message.role == MessageRole.TOOL_CALL:
-        return message if remaining.calls else None
+        cut = remaining.calls.get(0)
+        if cut is None:
+            return message if remaining.calls else None
+        text = _with_arguments(plain_text(message.content), cut)
+        return replace(message, content=with_text(message.content, text))
     if remaining.text is None:
         return message
     content = with_text(message.content, remaining.text)
