@@ -70,6 +70,11 @@ def start_all(credentials: Credentials) -> Iterator[Start]:
 
 
 @pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
 def start(credentials: Credentials) -> Iterator[Start]:
     """Return a function that starts a proxy with settings; `url` and `token` name another
     service."""

@@ -1,6 +1,5 @@
 """The MCP server, used by the official client over stdio and HTTP."""
 
-import asyncio
 import os
 import uuid
 from collections.abc import Iterator
@@ -15,6 +14,8 @@ from tests.proxy.agents import TASK, finding
 from tests.support.command import PROCESS
 from tests.support.programs import free_port, serving_program
 from tests.support.transcripts import step, user
+
+pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")
@@ -50,20 +51,16 @@ async def talk(client: Any, session: str) -> None:
     assert "nowhere" in bad.content[0].text
 
 
-def test_mcp_over_stdio(credentials: Credentials, session: str) -> None:
+async def test_mcp_over_stdio(credentials: Credentials, session: str) -> None:
     mcp = pytest.importorskip("mcp")
     server = mcp.StdioServerParameters(
         command=PROCESS[0], args=[*PROCESS[1:], "mcp"], env=environment(credentials)
     )
-
-    async def main() -> None:
-        async with mcp.Client(server) as client:
-            await talk(client, session)
-
-    asyncio.run(main())
+    async with mcp.Client(server) as client:
+        await talk(client, session)
 
 
-def test_mcp_finds_service_that_starts_later(
+async def test_mcp_finds_service_that_starts_later(
     credentials: Credentials, session: str, tmp_path: Path
 ) -> None:
     """A plugin starts the service and this server at the same time."""
@@ -73,18 +70,14 @@ def test_mcp_finds_service_that_starts_later(
         args=[*PROCESS[1:], "mcp"],
         env={**os.environ, "CONTEXTRENDER_DATA": str(tmp_path)},
     )
-
-    async def main() -> None:
-        async with mcp.Client(server) as client:
-            refused = await client.call_tool("sessions", {})
-            assert refused.is_error
-            assert "contextrender serve" in refused.content[0].text
-            credentials.save(tmp_path)
-            await talk(client, session)
-            Credentials("http://127.0.0.1:9", "old").save(tmp_path)
-            await talk(client, session)
-
-    asyncio.run(main())
+    async with mcp.Client(server) as client:
+        refused = await client.call_tool("sessions", {})
+        assert refused.is_error
+        assert "contextrender serve" in refused.content[0].text
+        credentials.save(tmp_path)
+        await talk(client, session)
+        Credentials("http://127.0.0.1:9", "old").save(tmp_path)
+        await talk(client, session)
 
 
 @pytest.fixture
@@ -97,7 +90,9 @@ def address(credentials: Credentials, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_mcp_over_http_needs_token(credentials: Credentials, session: str, address: str) -> None:
+async def test_mcp_over_http_needs_token(
+    credentials: Credentials, session: str, address: str
+) -> None:
     assert httpx.post(address, json={}).status_code == 401
     wrong = {"authorization": "Bearer wrong"}
     assert httpx.post(address, json={}, headers=wrong).status_code == 401
@@ -106,11 +101,8 @@ def test_mcp_over_http_needs_token(credentials: Credentials, session: str, addre
     mcp = pytest.importorskip("mcp")
     from mcp.client.streamable_http import streamable_http_client
 
-    async def main() -> None:
-        headers = {"authorization": f"Bearer {credentials.token}"}
-        async with httpx2.AsyncClient(headers=headers) as http:
-            transport = streamable_http_client(address, http_client=http)
-            async with mcp.Client(transport) as client:
-                await talk(client, session)
-
-    asyncio.run(main())
+    headers = {"authorization": f"Bearer {credentials.token}"}
+    async with httpx2.AsyncClient(headers=headers) as http:
+        transport = streamable_http_client(address, http_client=http)
+        async with mcp.Client(transport) as client:
+            await talk(client, session)

@@ -250,18 +250,15 @@ async def read_start(body: Reply) -> ReplyStart:
 
 
 @pytest.mark.parametrize("coding", COMPRESS)
-def test_reply_cut_at_any_byte_is_a_refusal_or_an_answer(coding: str) -> None:
+@pytest.mark.anyio
+async def test_reply_cut_at_any_byte_is_a_refusal_or_an_answer(coding: str) -> None:
     refusal, answer = stream(STREAMS["chat"][1]), stream([{"choices": [{"delta": "Yes."}]}])
-
-    async def check() -> None:
-        for size in range(len(COMPRESS[coding](refusal.body))):
-            start = await read_start(compressed(refusal, coding, size))
-            assert start.refusal is not None, size
-        for size in range(len(COMPRESS[coding](answer.body))):
-            answer_start = await read_start(compressed(answer, coding, size))
-            assert not answer_start.is_refused, size
-
-    asyncio.run(check())
+    for size in range(len(COMPRESS[coding](refusal.body))):
+        start = await read_start(compressed(refusal, coding, size))
+        assert start.refusal is not None, size
+    for size in range(len(COMPRESS[coding](answer.body))):
+        answer_start = await read_start(compressed(answer, coding, size))
+        assert not answer_start.is_refused, size
 
 
 @pytest.mark.parametrize(

@@ -209,32 +209,30 @@ def test_observed_call_is_recorded_as_full(setup: Setup) -> None:
     assert {turn["delivery"] for turn in recorded_calls(setup, session)} == {"full"}
 
 
-def test_usage_is_reported_after_its_call_is_recorded() -> None:
+@pytest.mark.anyio
+async def test_usage_is_reported_after_its_call_is_recorded() -> None:
     """The recording may take an hour. By the clock of the event loop, which the test sets."""
     sent: list[Json] = []
 
     async def call(name: str, fields: Json, token: str | None) -> None:
         sent.append(fields["usage"])
 
-    async def report_usage() -> None:
-        loop, is_recorded = asyncio.get_running_loop(), asyncio.Event()
-        recording: Any = asyncio.ensure_future(is_recorded.wait())
-        controls = Controls(mode="render", budget=None, policy=None, token=None)
-        fit = RenderedRequest({"model": "m"})
-        ended = ProxiedCall("s", fit, Conversation(), controls, recording, messages=3)
-        client: Any = SimpleNamespace(call=call)
-        UsageNotes(client).add(ended, None, "rendered")
-        clock = loop.time
-        for hours in (1, 2):
-            loop.time = lambda hours=hours: clock() + 3600 * hours  # type: ignore[method-assign,misc]
-            for _ in range(9):
-                await asyncio.sleep(0)
-        assert not sent
-        is_recorded.set()
-        while not sent:
+    loop, is_recorded = asyncio.get_running_loop(), asyncio.Event()
+    recording: Any = asyncio.ensure_future(is_recorded.wait())
+    controls = Controls(mode="render", budget=None, policy=None, token=None)
+    fit = RenderedRequest({"model": "m"})
+    ended = ProxiedCall("s", fit, Conversation(), controls, recording, messages=3)
+    client: Any = SimpleNamespace(call=call)
+    UsageNotes(client).add(ended, None, "rendered")
+    clock = loop.time
+    for hours in (1, 2):
+        loop.time = lambda hours=hours: clock() + 3600 * hours  # type: ignore[method-assign,misc]
+        for _ in range(9):
             await asyncio.sleep(0)
-
-    asyncio.run(report_usage())
+    assert not sent
+    is_recorded.set()
+    while not sent:
+        await asyncio.sleep(0)
     assert [usage["messages"] for usage in sent] == [3]
 
 
