@@ -73,7 +73,7 @@ def test_agents_files_are_read_for_the_local_user_alone(
     assert alice.api("open_local_sessions")["agents"] == []
     alice.api.refused("open_local_sessions", 422, "invalid_request", agent="claude")
     with monkeypatch.context() as patch:
-        patch.setattr("contextrender_bridge.server.app.is_loopback", lambda _: False)
+        patch.setattr("contextrender_bridge.server.front.is_loopback", lambda _: False)
         local.refused("open_local_sessions", 422, "invalid_request", agent="claude")
 
 
