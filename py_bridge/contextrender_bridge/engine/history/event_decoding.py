@@ -89,8 +89,9 @@ def _add_stored_uses(
             continue
         for used_event, values in sorted(stored_uses[number]):
             # Translate the event number of the used result into its number among the results.
-            result = bisect_left(history.results.event, used_event)
-            if result == len(history.results.event):
+            result_events = history.results.event
+            result = bisect_left(result_events, used_event)
+            if result == len(result_events) or result_events[result] != used_event:
                 continue  # the edge is corrupted, or leads to a missing result
             history.reuse.credit(Use(number, result, tuple(values)))
 
