@@ -5,9 +5,10 @@ index in transcript order. The index does not keep their texts.
 """
 
 import re
+from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import fsum
 
@@ -64,7 +65,7 @@ class ReuseIndex:
         self._match_count = Counter[str]()  # the number of operations that repeat it
         # Each result, by its number:
         self._credited: dict[int, set[str]] = {}  # its values whose matches are credited to it
-        self._scores: list[float] = []
+        self._scores = array("d")
         self._stale: set[int] = set()  # the results whose score is out of date
 
     def __len__(self) -> int:
@@ -97,9 +98,8 @@ class ReuseIndex:
         repeated_values = values - new_values
         self._later_results.update(repeated_values)
         for value in repeated_values & self._match_count.keys():
-            self._stale.add(
-                self._first_result[value]
-            )  # a match of a more frequent value counts less
+            # A match of a more frequent value counts less.
+            self._stale.add(self._first_result[value])
         return values
 
     def observe_operation(self, operation: int, text: str) -> list[Use]:
@@ -137,7 +137,7 @@ class ReuseIndex:
             self._add_match(value, use.result)
         self.uses.append(use)
 
-    def scores(self) -> list[float]:
+    def scores(self) -> Sequence[float]:
         """Return the reuse score of every result, as of the next call.
 
         The score is the sum of 1/n over the matches that are credited to the result. n is the

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import logging
 import threading
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -122,8 +123,10 @@ class WordLlamaEmbedder:
             batch = [well_formed(text) for text in texts[start : start + _BATCH_TEXTS]]
             encodings = model.tokenizer.encode_batch_fast(batch, add_special_tokens=False)
             for row, encoding in zip(rows[start:], encodings, strict=False):
+                # NumPy reads the numbers of an array faster than those of a list.
+                ids = np.asarray(array("q", encoding.ids), dtype=np.int64)
                 # The sum has the same direction as the mean.
-                row[:] = _sum(model.embedding, np.asarray(encoding.ids, dtype=np.int64))
+                row[:] = _sum(model.embedding, ids)
         return unit(rows)
 
     def _loaded(self) -> Any:
