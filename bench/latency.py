@@ -71,7 +71,7 @@ def in_process(data: Path) -> Iterator[Post]:
     """Yield a function that calls walkers in this process on a new database, warmed up."""
     with service_in_process(data) as service:
         root = service.accounts.caller(service.accounts.local_token()).root
-        yield lambda walker, fields: service.runtime.call(walker, lambda: fields, root)
+        yield lambda walker, fields: service.runtime.call(walker, fields, root)
 
 
 @contextmanager

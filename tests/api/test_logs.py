@@ -57,5 +57,6 @@ def test_failures_print_no_contents(service: Service) -> None:
         server.stop()
     assert server.out.count("\n") == 1
     printed = server.err
-    assert "walker delete_session failed: " in printed
+    assert printed.count("walker delete_session failed: ") == 1
+    assert "request failed" not in printed
     assert CANARY not in server.out + printed

@@ -23,7 +23,7 @@ class LocalService:
     def __call__(self, walker: str, **fields: Any) -> Any:
         caller = self.accounts.caller(self.token)
         assert caller is not None
-        reply = self.runtime.call(walker, lambda: dict(fields), caller.root)
+        reply = self.runtime.call(walker, fields, caller.root)
         return json.loads(reply)["reports"][0]
 
     def branches(self, session: str) -> list[Json]:

@@ -50,9 +50,6 @@ START_LOCKS: Final = 256
 MAX_PAUSE_SECONDS: Final = 0.05
 
 
-type Fields = Callable[[], Mapping[str, Any]]
-
-
 @dataclass(frozen=True)
 class WalkerRun:
     """A run of a walker at a user's root, which may take several attempts.
@@ -65,7 +62,7 @@ class WalkerRun:
 
     name: str
     fields: Mapping[str, Any]
-    read_fields: Fields
+    read_fields: Callable[[], Mapping[str, Any]]
     root: str
     encode: Callable[[Any], Any]
     answers: ProviderAnswers = field(default_factory=ProviderAnswers)
@@ -120,12 +117,12 @@ class Runtime:
         self._system_root = Root().__jac__
         self._system_root.id = SYSTEM_ROOT
 
-    def call(self, name: str, fields: Fields, root: str) -> bytes:
+    def call(self, name: str, fields: Mapping[str, Any], root: str) -> bytes:
         """Run a walker and return its reply as JSON.
 
         If the walker needs a provider's answer, wait for it in this thread and run it again.
         """
-        run = WalkerRun(name, fields(), fields, root, self.replies[name].encode)
+        run = WalkerRun(name, fields, lambda: fields, root, self.replies[name].encode)
         while isinstance(result := self.run(run), PendingProviderCall):
             run.answers.put(result, result.answer())
         return bytes(result)

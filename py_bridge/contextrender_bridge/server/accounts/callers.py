@@ -11,7 +11,6 @@ import json
 import secrets
 import time
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -19,7 +18,6 @@ from uuid import UUID
 import jwt
 from contextrender_bridge.base.paths import secret_in
 from contextrender_bridge.base.settings import current_settings
-from contextrender_bridge.runtime.request import Signer
 from contextrender_bridge.server.limits.counting import Counts
 from contextrender_bridge.server.watching.logs import AuditLog
 from contextrender_bridge.sessions.ids import link_id, session_id_of
@@ -88,14 +86,6 @@ class Tokens:
         claims = {"sub": user, "gen": generation, "aud": LINK, "jti": name, "ses": session}
         return jwt.encode({**claims, "exp": ends}, self._secret, algorithm="HS256")
 
-    def code(self, token: str) -> str:
-        """Return a code with which the user of a token signs in to the console once.
-
-        Return an empty text if the token is invalid.
-        """
-        claims = self.read(token)
-        return self.make(claims.user, claims.generation, CODE_SECONDS, CODE) if claims else ""
-
     def proof(self, token: str) -> str:
         """Return the proof of a token, which only a process with the secret can compute."""
         return hmac.new(self._secret.encode(), token.encode(), hashlib.sha256).hexdigest()
@@ -151,10 +141,6 @@ class Callers:
     def caller(self, token: str) -> Caller | None:
         """Return the user of a token, or None if the token is invalid."""
         return self._bearer(self.tokens.read(token))
-
-    def signer(self, user: Caller) -> Signer:
-        """Return the signer of the user's read-only links."""
-        return Signer(user.generation, partial(self.tokens.link, user.user, user.generation))
 
     def visitor(self, token: str) -> Caller | None:
         """Return the caller that the secret of a read-only link stands for; None if invalid.

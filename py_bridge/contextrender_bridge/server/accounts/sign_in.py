@@ -21,7 +21,7 @@ from contextrender_bridge.base.errors import InvalidRequest, Unauthorized
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.request_guards import SETTING
 from contextrender_bridge.runtime.request import SendReply
-from contextrender_bridge.server.accounts.callers import CODE_SECONDS, LOGIN_SECONDS, Caller
+from contextrender_bridge.server.accounts.callers import CODE, CODE_SECONDS, LOGIN_SECONDS, Caller
 from contextrender_bridge.server.accounts.users import Accounts
 from contextrender_bridge.server.http.bodies import (
     Fields,
@@ -99,8 +99,8 @@ class SignIn:
 
         The console opens with it at `/console/#code=CODE`.
         """
-        await self._bearer(request)
-        code = self._accounts.tokens.code(bearer_of(request))
+        user = await self._bearer(request)
+        code = self._accounts.tokens.make(user.user, user.generation, CODE_SECONDS, CODE)
         return json_response(encode({"code": code, "seconds": CODE_SECONDS}))
 
     async def enter(self, request: Request) -> Response:

@@ -211,11 +211,13 @@ def json_response(body: bytes) -> Response:
 def refusal(failure: BaseException, place: str) -> ContextRenderError:
     """Return the error that a client gets for a failure, and log an unexpected failure.
 
-    A ContextRenderError is returned unchanged. Of any other failure, the client gets no details.
+    A ContextRenderError is returned without its cause, which is logged. Of any other failure, the
+    client gets no details.
     """
     if isinstance(failure, ContextRenderError):
         if failure.__cause__ is not None:
             log_failure(place, failure.__cause__)
+            failure.__cause__ = None  # Log it once, though the error may pass here again.
         return failure
     log_failure(place, failure)
     if isinstance(failure, sqlite3.Error):

@@ -149,7 +149,7 @@ class Retention:
         """
         fields = {"session": key, "updated_at": updated_at}
         try:
-            self._runtime.call("delete_session", lambda: dict(fields), user.root)
+            self._runtime.call("delete_session", fields, user.root)
         except (Conflict, NotFound):
             return False
         except ContextRenderError as failure:

@@ -16,6 +16,7 @@ from typing import Any, Final
 from contextrender_bridge.base.errors import NotReady, Unauthorized
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.engine.models.embeddings import load_embedder
+from contextrender_bridge.request_guards import is_loopback
 from contextrender_bridge.server.http.bodies import encode, json_response, refusal
 from contextrender_bridge.server.watching.metrics import CONTENT_TYPE, Metrics
 from contextrender_bridge.store.base import Store
@@ -143,6 +144,5 @@ class Readiness:
 
     async def _may_see_details(self, request: Request) -> bool:
         """Return whether a request comes over loopback or has the local user's token."""
-        host = request.client.host if request.client else ""
-        is_local = host.startswith("127.") or host == "::1"
+        is_local = request.client is not None and is_loopback(request.client.host)
         return is_local or await self._is_from_local_user(request)
