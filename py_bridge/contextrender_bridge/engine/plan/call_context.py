@@ -114,7 +114,8 @@ class CallContext:
         Drop whole turns, the oldest first, until the text fits. The first user message and the last
         turn are never dropped. If they alone exceed the budget, cut them.
         """
-        history, tokens = self.history, self.history.text_tokens  # 0 for results
+        history = self.history
+        tokens = history.text_tokens[: self.message_count]  # 0 for results
         # The system prompt and the current user message are always shown, and use no budget.
         total = history.text_totals[self.message_count] - self.unbudgeted_tokens
         if total <= budget:
@@ -139,9 +140,9 @@ class CallContext:
     def _droppable_by_turn(self) -> dict[int, list[int]]:
         """Return the positions of the messages that may be dropped, by their turn."""
         history, by_turn = self.history, dict[int, list[int]]()
-        last_turn = history.assistants  # the turn of the last assistant message
+        last_turn = self.turn - 1  # the turn of the last assistant message
         not_to_drop = {*self.unbudgeted, history.first_user}
-        for position, turn in enumerate(history.turns):
+        for position, turn in enumerate(history.turns[: self.message_count]):
             if turn < last_turn and position not in not_to_drop:
                 by_turn.setdefault(turn, []).append(position)
         return by_turn
@@ -172,7 +173,7 @@ class CallContext:
 
     @cached_property
     def reuse(self) -> Floats:
-        """The reuse score of each result (c in docs/method.md)."""
+        """The reuse score of each result (c in docs/method.md), as of the next call."""
         return np.array(self.history.reuse.scores(), dtype=np.float64)
 
     def usefulness(self, relevance: Floats) -> Floats:
@@ -349,8 +350,7 @@ def tracker(context: CallContext) -> Callable[[int], Tracking]:
 
 def select_all(context: CallContext) -> Selection:
     """Return the selection of every result that has a call, whatever its size."""
-    calls = context.history.results.call_event
-    complete = tuple(result for result, call in enumerate(calls) if call != NO_CALL)
+    complete = tuple(np.flatnonzero(context.has_call).tolist())
     return Selection(context.message_count, complete=complete)
 
 
