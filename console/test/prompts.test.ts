@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { costOf } from "../src/parts/cost";
 import type { MessageLine } from "../src/types";
 import { cacheSentence, differenceOf } from "../src/views/call/compare";
 
@@ -40,7 +41,8 @@ test("the cached prefix ends at the first message that differs", () => {
   const usage = { uncached: 5, cache_read: 20, cache_write: 0, cache_write_1h: 0, output: 1 };
   const read = "Turn 8 can read the prompt before message #2 of turn 7 from a provider’s cache. The provider read 20 of 25 prompt tokens from it.";
   expect(cacheSentence(2, 7, 8, null, usage, null)).toBe(read);
-  const price = { uncached: 0.5, cache_read: 0.1, cache_write: 0.5, cache_write_1h: 0.5, output: 1 };
+  const price = { uncached: 0.5, cache_read: 0.1, cache_write: 0.5, cache_write_1h: 0.5, output: 1, per_call: 0.25 };
+  expect(costOf(usage, price)).toBe(5.75);
   expect(cacheSentence(2, 7, 8, { ...usage, cache_read: 18 }, usage, price)).toBe(`${read} To read all 23 that the earlier prompt had would have cost $1.20 less.`);
   expect(cacheSentence(2, 7, 8, { ...usage, cache_read: 10 }, usage, price)).toBe(read);
   expect(cacheSentence(null, 7, 8, null, null, null)).toBe("Turn 8 can read the whole prompt of turn 7 from a provider’s cache.");

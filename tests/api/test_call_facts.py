@@ -289,5 +289,5 @@ def test_call_has_the_price_of_its_model(alice: User) -> None:
     price = alice.api("get_call", session="s", turn=1, prices=prices)["price"]
     millionths = {name: round(dollars * 1e6, 6) for name, dollars in price.items()}
     prompt = {"uncached": 2, "cache_read": 0.5, "cache_write": 2, "cache_write_1h": 4}
-    assert millionths == prompt | {"output": 8}
+    assert millionths == prompt | {"output": 8, "per_call": 0}
     alice.api.refused("get_call", 422, "invalid_request", session="s", prices=["cheap"])

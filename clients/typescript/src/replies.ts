@@ -235,13 +235,18 @@ export interface MessageLine {
   calls: CallLine[];
 }
 
-/** The price of a model in dollars per token, by kind of token. */
-export interface PriceView {
+/**
+ * The prices of one model in dollars per token, by kind of token.
+ *
+ * `per_call` is the dollars of each call beside its tokens, such as those of its web searches.
+ */
+export interface Price {
   uncached: number;
   cache_read: number;
   cache_write: number;
   cache_write_1h: number;
   output: number;
+  per_call: number;
 }
 
 /**
@@ -256,7 +261,7 @@ export interface CallView {
   turn_count: number;
   history_messages: number;
   messages: MessageLine[];
-  price: PriceView | null;
+  price: Price | null;
   prompt: Record<string, unknown>[] | null;
 }
 

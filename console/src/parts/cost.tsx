@@ -1,15 +1,15 @@
 // Amounts that may be losses.
 import type { ComponentChildren } from "preact";
 import { dollars } from "../format";
-import type { CallUsage, PriceView } from "../types";
+import type { CallUsage, Price } from "../types";
 
 /** The kinds of tokens that usage and prices have. */
 const PROMPT = ["uncached", "cache_read", "cache_write", "cache_write_1h"] as const;
 
 export const promptOf = (usage: CallUsage): number => PROMPT.reduce((sum, kind) => sum + usage[kind], 0);
 
-export const costOf = (usage: CallUsage, price: PriceView): number =>
-  PROMPT.reduce((sum, kind) => sum + usage[kind] * price[kind], usage.output * price.output);
+export const costOf = (usage: CallUsage, price: Price): number =>
+  PROMPT.reduce((sum, kind) => sum + usage[kind] * price[kind], usage.output * price.output + price.per_call);
 
 /** An amount. A loss is red, with a word for screen readers. */
 export const Signed = ({ value, children }: { value: number; children: ComponentChildren }) =>

@@ -8,12 +8,12 @@ import { Failure, Loading } from "../../parts/notes";
 import { OldVersion, ResultLink, ResultLinks } from "../../parts/links";
 import { readableArguments } from "../../parts/reading";
 import type { SessionData } from "../../session";
-import type { ContentView, MissesView, PriceView, TurnView } from "../../types";
+import type { ContentView, MissesView, Price, TurnView } from "../../types";
 import { PART, readWhole } from "./histories";
 import { ToolCall } from "./messages";
 
 /** `position` is the position of the answer. */
-export function Answer({ data, turn, position, price }: { data: SessionData; turn: number; position: number; price: PriceView | null }) {
+export function Answer({ data, turn, position, price }: { data: SessionData; turn: number; position: number; price: Price | null }) {
   const call = data.turns[turn - 1];
   const answer = useReport<ContentView>("read_message", { ...data.branch, position, characters: PART });
   const lacks = useReport<MissesView>("misses", call?.misses.length ? { ...data.branch, start: turn, limit: 1 } : null);
@@ -77,7 +77,7 @@ export function lackOf({ uses, misses }: Pick<TurnView, "uses" | "misses">): str
 }
 
 /** Return the provider's usage of a call, and its cost. */
-function billOf({ model, usage }: TurnView, price: PriceView | null): string {
+function billOf({ model, usage }: TurnView, price: Price | null): string {
   if (!usage) return model;
   const { cache_read: read, output } = usage;
   const cached = read ? `, ${number(read)} of them from the cache` : "";

@@ -8,7 +8,7 @@ import { Failure, Loading } from "../../parts/notes";
 import { type Column, num, Table, text } from "../../parts/table";
 import { ResultLink, TurnInput } from "../../parts/links";
 import type { SessionData } from "../../session";
-import type { CallUsage, CallView, MessageLine, PriceView } from "../../types";
+import type { CallUsage, CallView, MessageLine, Price } from "../../types";
 
 /** The form of a message in a prompt: complete, a shorter text, only some of its calls, or omitted. */
 type Form = "complete" | "excerpt" | "compaction" | "calls" | "out";
@@ -25,7 +25,7 @@ interface Changed {
 interface Props {
   data: SessionData;
   turn: number;
-  price: PriceView | null;
+  price: Price | null;
   other: number | null;
   onOther: (turn: number | null) => void;
 }
@@ -104,7 +104,7 @@ function Words({ texts: [left, right] }: { texts: [string, string] }) {
 
 /** Return up to where a provider can read the later prompt from the cache of the earlier one, what it read, and what the rest cost. */
 export function cacheSentence(
-  end: number | null, earlier: number, later: number, before: CallUsage | null | undefined, usage: CallUsage | null | undefined, price: PriceView | null,
+  end: number | null, earlier: number, later: number, before: CallUsage | null | undefined, usage: CallUsage | null | undefined, price: Price | null,
 ): string {
   const repeated = end === null ? "the whole prompt" : `the prompt before message #${end}`;
   const sentence = `Turn ${number(later)} can read ${repeated} of turn ${number(earlier)} from a provider’s cache.`;
