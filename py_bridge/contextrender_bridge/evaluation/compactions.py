@@ -84,28 +84,19 @@ def _measure(compaction: RunCompaction, cases: Sequence[Case], score: Compaction
     """
     values_by_step = dict(used_values(compaction))
     rereads = _reread_results(compaction, values_by_step)
-    _count_steps_with_summary(compaction, values_by_step, score)
     _count_rereads(compaction, rereads, score)
+    # Count which steps had their values in the summary, and in the summary or a later message.
+    for position, values in values_by_step.items():
+        messages = [*compaction.summary, *compaction.after[:position]]
+        score.add_step(ALL_STEPS, values, frozenset())
+        score.add_step(SUMMARY, values, unseen_tokens(values, compaction.summary))
+        score.add_step(WITH_REREADS, values, unseen_tokens(values, messages))
 
     # Prompts after the last measured step are not needed.
     last_step = max(values_by_step, default=_first_answer(compaction.after))
     after_without_rereads = _without(compaction.after, rereads)[: last_step + 1]
     for case in cases:
         _count_prompts(compaction, after_without_rereads, values_by_step, case, score)
-
-
-def _count_steps_with_summary(
-    compaction: RunCompaction, values_by_step: Mapping[int, frozenset[str]], score: CompactionScore
-) -> None:
-    """Count which steps had their values in the summary, and in the summary or a later message.
-
-    `values_by_step` maps the position of each measured step to the values that it used.
-    """
-    for position, values in values_by_step.items():
-        messages = [*compaction.summary, *compaction.after[:position]]
-        score.add_step(ALL_STEPS, values, frozenset())
-        score.add_step(SUMMARY, values, unseen_tokens(values, compaction.summary))
-        score.add_step(WITH_REREADS, values, unseen_tokens(values, messages))
 
 
 def _count_rereads(
