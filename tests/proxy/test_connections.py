@@ -41,8 +41,8 @@ async def asking(provider: Provider) -> AsyncIterator[Callable[[], Awaitable[str
 
     async def ask() -> str:
         url = f"http://127.0.0.1:{port}/v1"
-        async with over_http.answer("POST", url, [], b"{}") as reply:
-            return await reply.text()
+        async with over_http.answer("POST", url, [], b"{}") as start:
+            return await start.response.text()
 
     try:
         yield ask

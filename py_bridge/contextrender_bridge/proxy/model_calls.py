@@ -127,8 +127,7 @@ class ModelCalls:
         attempts = CallAttempts(call, raw, body, request.dialect, self._windows)
         content = attempts.first_content()
         while True:
-            async with self._http.answer("POST", request.url, request.onward, content) as response:
-                start = ReplyStart(response)
+            async with self._http.answer("POST", request.url, request.onward, content) as start:
                 if attempts.may_change:
                     # Only a request that may be changed can be retried, so only then does it
                     # matter whether the reply is a refusal.

@@ -103,7 +103,7 @@ class Connections:
     @asynccontextmanager
     async def answer(
         self, method: str, url: str, headers: Headers, content: Content
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+    ) -> AsyncIterator[ReplyStart]:
         """Yield the provider's reply with its body unread. Raise Unavailable if none comes.
 
         At the end of the block, close the connection, unless the body was read to its end.
@@ -117,7 +117,7 @@ class Connections:
             address = urlsplit(url).netloc.rpartition("@")[2]
             raise _unavailable(error, f" at {address}{reason}") from error
         try:
-            yield response
+            yield ReplyStart(response)
         finally:
             response.close()
 
@@ -383,8 +383,8 @@ async def pass_on(
 
     `added` are our own headers of the reply. Raise Unavailable if the provider gives no answer.
     """
-    async with http.answer(method, url, headers, content) as response:
-        await relay(ReplyStart(response), send, added)
+    async with http.answer(method, url, headers, content) as start:
+        await relay(start, send, added)
 
 
 async def relay(start: ReplyStart, send: Send, added: Headers) -> None:
