@@ -258,7 +258,7 @@ def compare_totals(
     places = {
         "inspect_session": totals,
         "savings": service.complete("savings", session=name)["totals"],
-        "compare_policies": compared["options"][0],
+        "compare_policies": compared["options"][compared["current_option"]],
     }
     for place, reply in places.items():
         for field_name, number in expected_numbers.items():

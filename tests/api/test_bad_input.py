@@ -77,7 +77,7 @@ BAD_PINS: list[Json] = [
     {"pinned_calls": ["x"] * 101},
 ]
 REFUSED: dict[str, list[Json]] = {
-    "compare_policies": [{"prices": ["cheap"]}],
+    "compare_policies": [{"policies": ["contextrender", "nothing"]}, {"budgets": [3]}],
     "holdout_report": [{"limit": 0}, {"limit": 10_001}],
     "list_sessions": [
         *({"limit": limit} for limit in (0, 201, 10**40)),

@@ -20,8 +20,8 @@ def miss_count(view: list[dict[str, object]]) -> int:
 
 def test_totals_timeline_and_misses_agree(api: Api) -> None:
     render_calls(api, "s", RUN, budget=700)
-    compared = api.complete("compare_policies", session="s")
-    current = compared["options"][0]
+    compared = api.complete("compare_policies", session="s", budgets=[500, 700])
+    current = compared["options"][compared["current_option"]]
     assert (current["policy"], current["budget"]) == ("contextrender", 700)
     assert api.complete("savings", session="s")["totals"] == current
     for option in compared["options"]:
@@ -41,7 +41,7 @@ def test_default_comparison_includes_recommended_settings(api: Api) -> None:
     view = api.complete("compare_policies", session="s")
     names = {(option["policy"], option["budget"]) for option in view["options"]}
     assert {("contextrender", 700), ("contextrender_cache_aware", "auto"), ("full", 700)} <= names
-    assert view["summary"]
+    assert view["summary"] and view["current_option"] == 0
 
 
 def test_policies_are_compared_on_the_same_calls_with_prices(api: Api) -> None:

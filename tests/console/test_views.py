@@ -328,7 +328,7 @@ def test_setting_chosen_on_curve_is_shown(console: Console, service: Service) ->
     page.get_by_role("button", name="Use", exact=True).click()
     console.open(ORDERS)
     compared = complete(service, "compare_policies", session=ORDERS, prices=[PRICE])
-    current = compared["options"][0]
+    current = compared["options"][compared["current_option"]]
     settings = page.get_by_role("region", name="Settings")
     expect(settings.locator(".verdict")).to_have_text(compared["summary"])
     expect(page.locator(".session > .figures")).to_contain_text(headline(current)[:3])

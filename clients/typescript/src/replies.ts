@@ -49,9 +49,9 @@ export interface PolicyView {
 }
 
 /**
- * The same session under several settings, over its first `turns` of `turn_count` answered calls. The first of the `options` is
- * the setting in use. `best_option` is the index of the recommended setting, None if the full history is recommended. `summary` says
- * which setting to use.
+ * The same session under several settings, over its first `turns` of `turn_count` answered calls. `current_option` is the index in
+ * `options` of the setting in use, None if that is not among them. `best_option` is the index of the recommended setting, None if
+ * the full history is recommended. `summary` says which setting to use.
  */
 export interface CompareView {
   session: string;
@@ -59,6 +59,7 @@ export interface CompareView {
   complete: boolean;
   turns: number;
   turn_count: number;
+  current_option: number | null;
   best_option: number | null;
   summary: string;
   options: PolicyView[];

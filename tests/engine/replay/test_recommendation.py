@@ -29,20 +29,20 @@ def test_agent_default_is_recommended_unless_it_misses_more() -> None:
 def test_setting_with_little_saving_or_many_misses_is_not_recommended() -> None:
     options = [FULL, option("a", 6000, 0.99, 0), option("b", 6000, 0.1, 6), option("c", 1, None, 0)]
     assert best_of(options) is None
-    assert "Full history is best" in sentence_on(options[1:], None)
-    assert sentence_on(options, None).endswith("It is the setting in use.")
+    assert "Full history is best" in sentence_on(options, None, 1)
+    assert sentence_on(options, None, 0).endswith("It is the setting in use.")
 
 
 def test_sentence_names_recommendation_and_current_setting() -> None:
     options = [option("a", 6000, 0.25, 3), option("b", 12000, 0.5, 10)]
-    assert sentence_on(options, 0) == (
+    assert sentence_on(options, 0, 0) == (
         "a with a budget of 6,000 tokens is recommended: $0.25 and 97% of the steps with all "
         "values, instead of $1.00 for the full history. It is the setting in use."
     )
-    assert sentence_on(options[::-1], 1).endswith(
+    assert sentence_on(options, 0, 1).endswith(
         "in use: $0.50 and 90% of the steps with all values."
     )
-    assert "no price" in sentence_on([option("a", 1, None, 0)], None)
+    assert "no price" in sentence_on([option("a", 1, None, 0)], None, 0)
 
 
 def test_each_option_is_compared_once() -> None:

@@ -133,15 +133,15 @@ def settings_to_compare(policy: str, budget: int | str, longest: int) -> Iterato
             yield candidate_policy, size
 
 
-def sentence_on(options: Sequence[Replayed], best: int | None) -> str:
+def sentence_on(options: Sequence[Replayed], best: int | None, current_number: int | None) -> str:
     """Return the recommendation in words.
 
-    The first of the `options` is the setting in use. `best` is the index of the recommended option,
-    or None if full history is recommended.
+    `best` is the index of the recommended option, or None if full history is recommended.
+    `current_number` is the index of the setting in use, or None if it was not replayed.
     """
     if all(option.cost is None for option in options):
         return "The session's model has no price, so the settings cannot be compared by cost."
-    current = options[0]
+    current = None if current_number is None else options[current_number]
     # The recommendation, and whether the setting in use is already the recommended one.
     if best is None:
         recommendation = (
@@ -149,12 +149,14 @@ def sentence_on(options: Sequence[Replayed], best: int | None) -> str:
             f"{percent(MIN_SAVING)} of its cost with a miss in at most {percent(MAX_MISS_SHARE)} "
             "of the steps"
         )
-        is_current = current.policy == FULL
+        is_current = current is not None and current.policy == FULL
     else:
         option = options[best]
         full = f"${option.full_cost or 0:,.2f} for the full history"
         recommendation = f"{option.name} is recommended: {option.outcome}, instead of {full}"
-        is_current = best == 0
+        is_current = best == current_number
     if is_current:
         return f"{recommendation}. It is the setting in use."
+    if current is None:
+        return f"{recommendation}."
     return f"{recommendation}. The setting in use: {current.outcome}."
