@@ -53,6 +53,15 @@ def test_messages_fit_and_omitted_results_are_retrievable(
     assert setup.model.asked == []
 
 
+def test_another_proxy_knows_ids_from_their_reply_on(setup: Setup, start: Start) -> None:
+    """The ids are in the store before the reply is sent; a dozen replies, because a race hides."""
+    other, messages = start(), history(setup)
+    for _ in range(12):
+        first_id = compress(setup, messages, session=uuid.uuid4().hex)["ccr_hashes"][0]
+        response = other.http.get(f"/v1/retrieve/{first_id}")
+        assert response.status_code == 200, response.text
+
+
 def test_results_without_calls_are_compressed(setup: Setup) -> None:
     messages = [message for message in history(setup) if message["role"] != "assistant"]
     reply = compress(setup, messages)

@@ -149,7 +149,10 @@ class Compression:
             request = replace(request, client=client_of({"user-agent": name}))
         dialect = "messages" if is_anthropic else "chat"
         completed_body = Body({**body, "messages": completed}, "messages")
-        call = await self._histories.fit(request, completed_body, dialect, controls)
+        # The reply has ids of stored results, which any proxy must find from now on.
+        call = await self._histories.fit(
+            request, completed_body, dialect, controls, answer_before_commit=False
+        )
         rendered = await call.rendered(self._histories.deadline)
         full_reason = call.controls.full_reason
         # Without a rendered history, reply with the original messages and the reason.

@@ -158,7 +158,8 @@ class ProxiedCall:
     `fit` is the original request, and the task `later_render` renders and records the call.
     Otherwise `later_render` is None. `messages` is 0 if the call is not recorded. `is_named` is
     false if the session's name was made from its messages. `history_key` distinguishes the
-    histories of one session, and `client` names the calling program.
+    histories of one session, and `client` names the calling program. With `answer_before_commit`,
+    the service answers before the call is on disk.
     """
 
     session: str
@@ -170,6 +171,7 @@ class ProxiedCall:
     is_named: bool = True
     history_key: str = ""
     client: str = ""
+    answer_before_commit: bool = True
 
     @cached_property
     def declared_tokens(self) -> dict[str, int]:
@@ -216,14 +218,24 @@ class Histories:
         self._conversations: OrderedDict[Hashable, Conversation] = OrderedDict()
 
     async def fit(
-        self, request: Request, body: Body, dialect: str, controls: Controls
+        self,
+        request: Request,
+        body: Body,
+        dialect: str,
+        controls: Controls,
+        *,
+        answer_before_commit: bool = True,
     ) -> ProxiedCall:
         """Read a model call's history, find its session, render it, and return the call.
 
         `body` is the request's body, in the format `dialect`. The call's request is the original
-        one if that fails, or if the call is not recorded.
+        one if that fails, or if the call is not recorded. Without `answer_before_commit`, the call
+        is on disk when a rendered request is returned.
         """
-        call = ProxiedCall("", RenderedRequest(body.fields), Conversation(), controls)
+        call = ProxiedCall(
+            *("", RenderedRequest(body.fields), Conversation(), controls),
+            answer_before_commit=answer_before_commit,
+        )
         try:
             transcript = body.read(dialect_of(dialect, body.fields))
             _describe(call, request, transcript)
@@ -375,7 +387,7 @@ class Histories:
             pinned_calls=sorted(controls.pinned_calls) or None,
             model=call.model,
             output="plan",
-            answer_before_commit=True,
+            answer_before_commit=call.answer_before_commit,
             agent_defaults=True,
             token=controls.token,
             history_key=call.history_key,
