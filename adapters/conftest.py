@@ -23,7 +23,7 @@ from adapters.testing.installs import environment
 from adapters.testing.javascript import built_client, package_in
 from adapters.testing.scripted import Script
 from tests.support.scripted_model import Model, serving
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Loopback:
 
     def recorded(self, turns: int) -> SessionView:
         """Wait until turn `turns` is recorded, and return the only session."""
-        until(lambda: self.sessions()[0]["turns"] >= turns)
+        wait_until(lambda: self.sessions()[0]["turns"] >= turns)
         (session,) = self.sessions()
         return session
 

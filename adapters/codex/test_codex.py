@@ -102,7 +102,7 @@ def test_agent_continues_past_its_window_without_service(
     assert script.refused_count and read / 4 > 1.5 * script.added_tokens
     for number, marks in enumerate(script.marks_in_requests(hosts.MARKS)[1:10]):
         assert number in marks  # the newest result is always visible
-    bodies = [request.body for request in loopback.model.asked if request.method == "POST"]
+    bodies = [request.body for request in loopback.model.requests if request.method == "POST"]
     (compacting,) = [body for body in bodies if b"CONTEXT CHECKPOINT COMPACTION" in body]
     assert 0.75 < len(compacting) / 4 / script.window <= 1
 

@@ -27,13 +27,13 @@ def test_parallel_calls_are_valid_for_gemini(loopback: Loopback) -> None:
     assert UNCHANGED not in process.stderr
 
     marks = [f"the next is host_{number}_X" for number in range(1, 25)]
-    assert len(gemini.asked) == 14
-    for body in gemini.asked:
+    assert len(gemini.requests) == 14
+    for body in gemini.requests:
         check(body["contents"])
         assert sum(mark in json.dumps(body) for mark in marks) < len(marks) / 2
     # In one request only one of two parallel calls was shown.
-    assert 1 in {len(calls_of(content)) for body in gemini.asked for content in body["contents"]}
-    assert "YSBwaWN0dXJl" in json.dumps(gemini.asked[-1])
+    assert 1 in {len(calls_of(content)) for body in gemini.requests for content in body["contents"]}
+    assert "YSBwaWN0dXJl" in json.dumps(gemini.requests[-1])
     (session,) = loopback.sessions()
     assert session["session"] == "two by two"
     # An instruction whose place changes with every call is not recorded, so it starts no branch.
@@ -71,11 +71,11 @@ class Gemini:
     """A double of Gemini's API: twelve steps of two calls each, in two turns."""
 
     def __init__(self) -> None:
-        self.asked: list[Json] = []
+        self.requests: list[Json] = []
 
     def answer(self, asked: ModelRequest) -> Reply:
-        self.asked.append(asked.json)
-        number = len(self.asked) - 1
+        self.requests.append(asked.json)
+        number = len(self.requests) - 1
         parts: list[Json] = [{"text": "So much for now."}]
         if number % 7 < 6:
             first = 2 * (number - number // 7)

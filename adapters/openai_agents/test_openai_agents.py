@@ -14,5 +14,5 @@ APIS = {"responses": {}, "chat/completions": {"OPENAI_API": "chat_completions"}}
 def test_example_omits_and_restores_results(api: str, loopback: Loopback) -> None:
     environment = loopback.environment(OPENAI_AGENTS_DISABLE_TRACING="1", **APIS[api])
     script = hosts.run_example("openai_agents", loopback.model, environment)
-    assert {request.path for request in loopback.model.asked} == {f"/v1/{api}"}
+    assert {request.path for request in loopback.model.requests} == {f"/v1/{api}"}
     loopback.check(script)

@@ -28,7 +28,7 @@ from adapters.plugins.user import (
 from adapters.testing import hosts
 from adapters.testing.scripted import Say
 from tests.support.scripted_model import ModelRequest, Reply
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 NO_SERVICE = Credentials("http://127.0.0.1:9", "none")
 RENDER = ["--mode", "render"]
@@ -254,7 +254,7 @@ def test_usage_is_reported(agent: Agent) -> None:
         rows = client.call("total_savings", {"prices": PRICES})["rows"]
         return [(row["calls_with_usage"], row["cost"]) for row in rows]
 
-    until(lambda: sum(count for count, _ in read_costs()) == calls, why=read_costs)
+    wait_until(lambda: sum(count for count, _ in read_costs()) == calls, why=read_costs)
     # The model reports 9 tokens of the prompt and 4 of its answer.
     cost = calls * (9 * 2 + 4 * 8) / 1_000_000
     assert sum(dollars for _, dollars in read_costs()) == pytest.approx(cost)
@@ -270,7 +270,9 @@ def test_login_by_oauth_is_kept(agent: Agent) -> None:
         running.compact()
         running.ask("And now?")
     assert agent.texts(script)[-1].count(MARK) == 1, running.notices
-    requests = [request for request in agent.user.loopback.model.asked if request.method == "POST"]
+    requests = [
+        request for request in agent.user.loopback.model.requests if request.method == "POST"
+    ]
     assert {request.header("authorization") for request in requests} == {f"Bearer {TOKEN}"}
 
 

@@ -22,7 +22,7 @@ from adapters.testing.installs import environment
 from adapters.testing.scripted import Call, Say, Script, Step
 from tests.support.command import PROCESS
 from tests.support.scripted_model import Model, ModelRequest, Reply, json_reply, serving
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 MARK = "[ContextRender compaction: branch "
 TEXT_END = "[End of the ContextRender compaction]"
@@ -123,7 +123,7 @@ class User:
         """Kill the data folder's service, and wait until it has ended."""
         address = stored_credentials(self.data).url
         self._signal("serve .*", signal.SIGKILL)
-        until(lambda: not is_service_running(address))
+        wait_until(lambda: not is_service_running(address))
 
     def _signal(self, command: str, number: signal.Signals) -> None:
         """Send a signal to the processes with the data folder after `command` in their arguments.
@@ -138,7 +138,9 @@ class User:
 
     def wait_for_service(self) -> None:
         """Wait until the data folder's service answers."""
-        until(lambda: is_service_running(stored_credentials(self.data).url), seconds=START_SECONDS)
+        wait_until(
+            lambda: is_service_running(stored_credentials(self.data).url), seconds=START_SECONDS
+        )
 
     def lease_holders(self) -> set[Path]:
         """Return the programs of the running processes that have a lease of the service."""

@@ -14,7 +14,7 @@ MODELS = {"responses": "openai-responses:m", "chat/completions": "openai-chat:m"
 def test_example_omits_and_restores_results(api: str, loopback: Loopback) -> None:
     environment = loopback.environment(MODEL=MODELS[api])
     script = hosts.run_example("pydantic_ai", loopback.model, environment)
-    assert {request.path for request in loopback.model.asked} == {f"/v1/{api}"}
+    assert {request.path for request in loopback.model.requests} == {f"/v1/{api}"}
     loopback.check(script)
 
     # The first run ends without the early finding; the second one restores it from the passed

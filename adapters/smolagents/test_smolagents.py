@@ -64,8 +64,8 @@ def test_plans_images_errors_and_step_limit(loopback: Loopback) -> None:
     lines = printed("paths.py", loopback.environment())
     assert lines[-3:] == [FINAL_TEXT, "True", "ToolCallingAgent True"]
 
-    steps = [body for body in model.asked if has_tools(body)]
-    first_plan, *plans, end = [body for body in model.asked if has_no_tools(body)]
+    steps = [body for body in model.requests if has_tools(body)]
+    first_plan, *plans, end = [body for body in model.requests if has_no_tools(body)]
     assert (len(steps), len(plans)) == (8, 2)
     marks = [f"the next is host_{number}_X" for number in range(1, 15)]
     for body in [*steps, *plans, end]:
@@ -91,12 +91,12 @@ class Sides:
     """A model that looks at two hosts per step, once at an unknown host, and never ends."""
 
     def __init__(self) -> None:
-        self.asked: list[Json] = []
+        self.requests: list[Json] = []
         self.steps = 0
 
     def answer(self, asked: ModelRequest) -> Reply:
         body = asked.json
-        self.asked.append(body)
+        self.requests.append(body)
         if has_no_tools(body):
             text = FINAL_TEXT
             return stream(chat_events(text)) if body.get("stream") else json_reply(chat(text))

@@ -48,7 +48,7 @@ def test_continued_session_is_rendered(claude: WrappedAgent) -> None:
     assert settings.read_bytes() == before
     claude.check_left_nothing()
     check_recorded(read_claude, claude.home / ".claude")
-    requests = [request for request in claude.loopback.model.asked if request.method == "POST"]
+    requests = [request for request in claude.loopback.model.requests if request.method == "POST"]
     assert {request.header("x-api-key") for request in requests} == {"sk-own"}
     # With a custom address, Claude Code would send every tool with every call.
     names = [tool.get("name") for tool in script.requests[0]["tools"]]
@@ -74,7 +74,7 @@ def test_settings_file_of_user_is_kept(claude: WrappedAgent) -> None:
     Script(claude.loopback.model, [Say("Done.")])
     process = claude.run("claude", "--settings", str(settings_file), "-p", "Look.")
     assert process.stdout.strip() == "Done."
-    model_request = next(r for r in claude.loopback.model.asked if r.method == "POST")
+    model_request = next(r for r in claude.loopback.model.requests if r.method == "POST")
     assert (model_request.header("x-api-key"), model_request.header("x-mine")) == ("sk-file", "yes")
     claude.check_left_nothing()
 

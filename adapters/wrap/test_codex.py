@@ -81,7 +81,7 @@ def test_continued_session_is_rendered(
     script.steps = steps
     hosts.check(script)
     assert codex.report["tokens_omitted"] > 0
-    requests = [request for request in codex.loopback.model.asked if request.method == "POST"]
+    requests = [request for request in codex.loopback.model.requests if request.method == "POST"]
     assert {request.header("authorization") for request in requests} == {f"Bearer {key}"}
     if config == OWN:
         assert {request.header("x-mine") for request in requests} == {"yes"}

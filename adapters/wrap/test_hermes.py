@@ -106,7 +106,7 @@ def test_continued_session_is_rendered(hermes: WrappedAgent, kind: str) -> None:
     assert count_complete_findings(hermes.home / ".hermes") == len(hosts.MARKS)
     # For a loopback address, Hermes also checks without a key whether it is Ollama.
     requests = [
-        r for r in hermes.loopback.model.asked if r.method == "POST" and "/api/" not in r.path
+        r for r in hermes.loopback.model.requests if r.method == "POST" and "/api/" not in r.path
     ]
     assert {r.header("authorization") or r.header("x-api-key") for r in requests} <= {
         "Bearer sk-own",

@@ -42,6 +42,6 @@ def test_task_is_rendered(mini: WrappedAgent, way: str) -> None:
     hosts.check(script)
     assert mini.report["calls"] == len(steps)
     assert mini.report["tokens_omitted"] > 0
-    requests = [request for request in mini.loopback.model.asked if request.method == "POST"]
+    requests = [request for request in mini.loopback.model.requests if request.method == "POST"]
     assert {request.header("authorization") for request in requests} == {"Bearer sk-own"}
     mini.check_left_nothing()

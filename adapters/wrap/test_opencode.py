@@ -77,7 +77,7 @@ def test_continued_session_is_rendered(opencode: WrappedAgent) -> None:
     script.steps = steps
     hosts.check(script)
     assert opencode.report["tokens_omitted"] > 0
-    requests = [request for request in opencode.loopback.model.asked if request.method == "POST"]
+    requests = [request for request in opencode.loopback.model.requests if request.method == "POST"]
     assert {request.header("authorization") for request in requests} == {"Bearer sk-own"}
     names = {session["session"] for session in opencode.loopback.sessions()}
     assert names == {first[0]["sessionID"]}
@@ -135,7 +135,9 @@ def test_automatic_compaction_has_all_results(opencode: WrappedAgent, service: C
         opencode.variables["MODEL_URL"] = proxy
         assert said(ask(opencode, TASK, wraps=False))[-1] == "All."
         assert httpx.get(f"{proxy}/contextrender/status").json()["fail_open"] == {}
-    request_texts = [request.body.decode() for request in model.asked if request.method == "POST"]
+    request_texts = [
+        request.body.decode() for request in model.requests if request.method == "POST"
+    ]
     (compacting,) = [body for body in request_texts if "context summarization agent" in body]
     assert all(mark in compacting for mark in hosts.MARKS[:6])
     assert (

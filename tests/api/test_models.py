@@ -19,7 +19,7 @@ from tests.api.conftest import Service, User
 from tests.server.servers import another_server
 from tests.support.provider_double import ProviderDouble, chat_reply, failure, provider_of_process
 from tests.support.transcripts import assistant, call, result, user
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 
 def only_substitute(reply: Json) -> Json:
@@ -163,7 +163,7 @@ def test_result_summary_is_stored_after_client_timeout(
         Api(hurried, alice.api.token)("render", **fields)
     assert is_asked.wait(60)
     has_left.set()
-    until(lambda: alice.graph().counts.get("ResultSummary"))
+    wait_until(lambda: alice.graph().counts.get("ResultSummary"))
     reply = alice.api.report("render", **fields)
     assert log_substitute(reply)["kind"] == "compaction"
     assert reply["usage"]["model_tokens_in"] == 0

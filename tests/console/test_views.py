@@ -12,7 +12,7 @@ from tests.console.conftest import BUDGET, LARGE, ORDERS, Console, Service, comp
 from tests.console.looking import Visit, expect, is_drawn
 from tests.console.transcripts import make_run
 from tests.support.transcripts import numbers_in, step, user
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -288,7 +288,7 @@ def test_large_result_loads_in_parts(console: Console, service: Service) -> None
         console.page.wait_for_timeout(50)  # a frame: the next part follows from what is in view
         return end in (blocks.last.text_content() or "")
 
-    until(read_on)
+    wait_until(read_on)
     assert "\n".join(blocks.all_text_contents()) == text
     service("delete_session", session="large-result")
 
@@ -364,7 +364,7 @@ def test_running_session_is_followed(console: Console, service: Service) -> None
     console.page.get_by_label("follow").check()
     service.record("running", service.runs[ORDERS])
     below = "scrollTop > 0 && scrollTop + clientHeight > scrollHeight - 2"
-    until(lambda: grid.evaluate(f"({{ scrollTop, clientHeight, scrollHeight }}) => {below}"))
+    wait_until(lambda: grid.evaluate(f"({{ scrollTop, clientHeight, scrollHeight }}) => {below}"))
     service("delete_session", session="running")
     expect(console.page.get_by_text("There is no such session")).to_be_visible()
     console.problems.clear()

@@ -35,13 +35,13 @@ class Script:
 
     def __init__(self, text_of: TextOf | None = None) -> None:
         self.text_of = text_of or (lambda text, earlier, _: f"{earlier}+{len(text)}".strip("+"))
-        self.asked: list[tuple[str, str, str]] = []
+        self.requests: list[tuple[str, str, str]] = []
         self.fails = False
 
     def __call__(
         self, model: str, text: str, earlier: str, limit: int, guideline: str
     ) -> tuple[str, Usage]:
-        self.asked.append((guideline, earlier, text))
+        self.requests.append((guideline, earlier, text))
         if self.fails:
             raise SummaryFailed("the script says no", Usage(uncached=7))
         summary_text = COUNTER.cut(self.text_of(text, earlier, limit), limit)
@@ -118,7 +118,7 @@ def test_every_call_fits_without_orphans(
         if agent_defaults and budget == 700:  # which is enough for the newest results
             shown_results = rendered.selection.shown_results
             assert shown_results - summary_hosts(rendered) >= set(rendered.context.newest)
-    for _, _, text in script.asked:
+    for _, _, text in script.requests:
         assert text
 
 
@@ -143,14 +143,16 @@ def test_summary_is_extended_only_when_budget_is_full(policy: str) -> None:
     script, calls = Script(), list[int]()
     summaries = script.summaries()
     for stop in range(4, len(messages) + 1, 2):
-        before = len(script.asked)
+        before = len(script.requests)
         render_baseline(messages[:stop], 1000, policy, summaries)
-        calls.append(len(script.asked) - before)
+        calls.append(len(script.requests) - before)
         usage, warnings = summaries.take_usage()
         assert (usage.prompt, warnings) == (100 * calls[-1], [])
     assert set(calls) == {0, 1}
     assert calls.count(1) <= 10
-    for (_, _, first), (_, earlier, second) in zip(script.asked, script.asked[1:], strict=False):
+    for (_, _, first), (_, earlier, second) in zip(
+        script.requests, script.requests[1:], strict=False
+    ):
         assert earlier
         last = first.rfind("\n[")
         assert int(second[1 : second.index("]")]) > int(first[last + 2 : first.index("]", last)])
@@ -161,7 +163,7 @@ def test_compact_summarizes_all_but_the_task() -> None:
     messages += [result("x", "ledger_x_1 is short by 5")]
     script = Script()
     _, prompt = render_baseline(messages, 600, "compact", script.summaries())
-    ((guideline, earlier, text),) = script.asked
+    ((guideline, earlier, text),) = script.requests
     assert (guideline, earlier) == ("", "")
     assert text.startswith("[0] system:")
     assert "ledger_x_1 is short by 5" in text
@@ -176,7 +178,7 @@ def test_acon_uses_guideline_and_keeps_last_turn() -> None:
     messages = long_run(20)
     script = Script()
     _, prompt = render_baseline(messages, 1000, "acon", script.summaries("Ids only."))
-    ((guideline, _, text),) = script.asked
+    ((guideline, _, text),) = script.requests
     assert guideline == "Ids only."
     assert "ledger_19_0" not in text
     assert prompt[-2:] == messages[-2:]

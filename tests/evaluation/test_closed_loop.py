@@ -39,10 +39,10 @@ class Blind:
 
     def __init__(self, *hidden: int) -> None:
         self._hidden = hidden
-        self.asked: list[list[Json]] = []
+        self.requests: list[list[Json]] = []
 
     def __call__(self, messages: Sequence[Json], times: Sequence[float]) -> Prompt:
-        self.asked.append(list(messages))
+        self.requests.append(list(messages))
         self.times = list(times)
         result_positions = {i for i, m in enumerate(messages) if m["role"] == "tool"} - {
             *self._hidden
@@ -65,15 +65,15 @@ def loop(blind: Blind, run: Run = RUN) -> LoopScore:
 def test_full_history_repeats_the_recorded_calls() -> None:
     blind = Blind()
     score = loop(blind)
-    assert [len(history) for history in blind.asked] == [1, 3, 5]
+    assert [len(history) for history in blind.requests] == [1, 3, 5]
     assert (score.steps, score.refetched, score.steps_with_misses) == (3, 0, 0)
     assert score.output == sum(COUNTER.message(MESSAGES[i]) for i in (1, 3, 5))
     openai, anthropic = OpenAICache(), AnthropicCache(has_quarter_breakpoints=False)
-    for history in blind.asked:
+    for history in blind.requests:
         units = Prompts(COUNTER).units_of(history)
         openai.bill(units)
         anthropic.bill(units)
-    full_tokens = sum(COUNTER.message(m) for history in blind.asked for m in history)
+    full_tokens = sum(COUNTER.message(m) for history in blind.requests for m in history)
     assert score.bills["openai"].prompt == score.bills["anthropic_end"].prompt == full_tokens
 
 
@@ -83,14 +83,14 @@ def test_omitted_value_is_fetched_again_before_the_step() -> None:
     # Before the second step it is the newest result and omitted, so its call is repeated. The copy
     # stays visible, also for the last step.
     assert (score.steps, score.refetched, score.steps_with_misses) == (3, 1, 0)
-    repeated_call, copy = blind.asked[-1][3:5]
+    repeated_call, copy = blind.requests[-1][3:5]
     assert (
         repeated_call["tool_calls"][0]["function"]
         == call("", "look", '{"of": "owner"}')["function"]
     )
     assert copy["content"] == OWNER["content"]
     assert copy["tool_call_id"] == repeated_call["tool_calls"][0]["id"] not in ("a", "b")
-    assert [len(history) for history in blind.asked] == [1, 3, 5, 7]
+    assert [len(history) for history in blind.requests] == [1, 3, 5, 7]
     output_messages = [MESSAGES[1], repeated_call, MESSAGES[3], MESSAGES[5]]
     assert score.output == sum(map(COUNTER.message, output_messages))
 
@@ -109,7 +109,7 @@ def test_result_is_fetched_at_most_once_per_step() -> None:
     score = loop(blind)
     # The last step needs both values. BADGE_7 is visible; fetching OWNER_A hides it; fetching
     # BADGE_7 again hides OWNER_A, which was already fetched once.
-    assert [len(history) for history in blind.asked] == [1, 3, 5, 7, 9]
+    assert [len(history) for history in blind.requests] == [1, 3, 5, 7, 9]
     assert (score.steps, score.refetched, score.steps_with_misses) == (3, 2, 1)
 
 
@@ -119,8 +119,8 @@ def test_calls_needed_together_are_issued_together() -> None:
     blind = Blind(2, 3)
     score = loop(blind, run)
     assert (score.steps, score.refetched, score.steps_with_misses) == (2, 2, 0)
-    assert [len(history) for history in blind.asked] == [1, 4, 7]
-    assert len(blind.asked[-1][4]["tool_calls"]) == 2
+    assert [len(history) for history in blind.requests] == [1, 4, 7]
+    assert len(blind.requests[-1][4]["tool_calls"]) == 2
 
 
 def long_run(name: str) -> Run:

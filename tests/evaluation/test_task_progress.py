@@ -10,7 +10,7 @@ from contextrender_bridge.evaluation import workers
 from contextrender_bridge.evaluation.progress import finish_steps
 from rich.console import Console
 
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 
 def long_task(steps: int) -> int:
@@ -51,4 +51,6 @@ def test_bar_moves_while_no_step_is_finished(
     output = terminal.file
     assert isinstance(output, StringIO)
     with bar():
-        until(lambda: len({line for line in output.getvalue().split("\r") if "Work" in line}) > 2)
+        wait_until(
+            lambda: len({line for line in output.getvalue().split("\r") if "Work" in line}) > 2
+        )

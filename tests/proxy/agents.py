@@ -58,7 +58,7 @@ class Agent:
         self.got = self.post()
         assert self.got.content == reply.body
         self.take(number, host)
-        return dict(self.setup.model.asked[-1].json)
+        return dict(self.setup.model.requests[-1].json)
 
     def grown(self, turns: int) -> Self:
         """Add this many turns to the history without sending them."""

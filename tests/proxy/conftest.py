@@ -90,7 +90,7 @@ def usual(credentials: Credentials) -> Iterator[Setup]:
 @pytest.fixture
 def setup(usual: Setup) -> Setup:
     """Return the shared proxy, with its model reset."""
-    usual.model.asked, usual.model.script = [], []
+    usual.model.requests, usual.model.script = [], []
     usual.model.answer, usual.model.cancelled = None, 0
     usual.http.cookies.clear()
     return usual

@@ -11,7 +11,7 @@ from contextrender_bridge.base.wire import Json
 from tests.proxy.conftest import Setup
 from tests.support.scripted_model import ModelRequest, chat, json_reply
 from tests.support.transcripts import agent_run, user
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 RUN = agent_run(4)
 ANSWERED = [*RUN, {"role": "assistant", "content": "Done."}, user("And now?")]
@@ -37,11 +37,11 @@ class HeldModels:
 
     def send(self, model: str, messages: list[Json] = RUN) -> None:
         """Send a request, and wait until the model has it."""
-        count = len(self._setup.model.asked)
+        count = len(self._setup.model.requests)
         body = {"model": model, "messages": messages}
         path, named = "/v1/chat/completions", {"x_contextrender_session": self._session}
         self._sent[model] = self._pool.submit(self._setup.post, path, body, **named)
-        until(lambda: len(self._setup.model.asked) > count)
+        wait_until(lambda: len(self._setup.model.requests) > count)
 
     def release(self, model: str) -> None:
         """Let a model answer, and wait for its answer."""
@@ -80,5 +80,5 @@ def test_calls_at_the_same_time_keep_their_models(
 
     count = 2 if is_answered else 1
     expected = {"first-2026": (count, 1000 * count), "second-2026": (1, 2000)}
-    until(lambda: sum(calls for calls, _ in added().values()) == count + 1)
+    wait_until(lambda: sum(calls for calls, _ in added().values()) == count + 1)
     assert added() == expected

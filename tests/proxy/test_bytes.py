@@ -150,7 +150,7 @@ def test_rendered_request_keeps_bytes_outside_messages(setup: Setup, dialect: st
     headers = {"accept-encoding": "gzip, br;q=0.5", "x-contextrender-budget": "600"}
     response = setup.http.post(url, content=raw.encode(), headers=headers)
     assert int(response.headers["x-contextrender-omitted"]) > 0
-    request = setup.model.asked[-1]
+    request = setup.model.requests[-1]
     text = request.body.decode()
     assert len(text) < len(raw)
     first = raw.index("[", raw.index(f'"{key}"')) + 1
@@ -177,7 +177,7 @@ def test_body_that_cannot_be_written_again_is_forwarded_as_it_is(setup: Setup, k
     raw = ODD_BODIES[kind]
     headers = {"x-contextrender-budget": "600", "content-type": "application/json"}
     setup.http.post(f"/s/{uuid.uuid4().hex}{PATHS['chat']}", content=raw, headers=headers)
-    assert setup.model.asked[-1].body == raw
+    assert setup.model.requests[-1].body == raw
 
 
 @pytest.mark.parametrize("value", ["plain", "é 漢".encode(), b"a  b;q=0.1,\tc", b'"quoted\\"'])
@@ -187,7 +187,7 @@ def test_header_value_keeps_its_bytes(setup: Setup, value: str | bytes) -> None:
     headers = [(b"X-Trace-Note", raw), (b"x-other", b"1"), (b"x-other", b"2")]
     body = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
     setup.http.post(f"/s/{uuid.uuid4().hex}{PATHS['chat']}", json=body, headers=headers)
-    sent = setup.model.asked[-1].headers
+    sent = setup.model.requests[-1].headers
     assert [one for one in sent if one[0] in (b"x-trace-note", b"x-other")] == [
         (b"x-trace-note", raw),
         *headers[1:],

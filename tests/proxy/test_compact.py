@@ -27,7 +27,7 @@ def test_history_becomes_one_text(setup: Setup, kind: Any) -> None:
     assert TASK in reply["text"]
     assert all(finding(number) in reply["text"] for number in range(9))
     assert reply["tokens"] <= DEFAULT_TOKENS
-    assert setup.model.asked == []
+    assert setup.model.requests == []
 
 
 @pytest.mark.parametrize("wrap", ["{}", "Summary of the conversation:\n<summary>\n{}\n</summary>"])

@@ -12,7 +12,7 @@ from contextrender_bridge.proxy import app, model_calls
 from tests.proxy.agents import ChatAgent, MessagesAgent, finding
 from tests.proxy.conftest import Setup, Start
 from tests.support.transcripts import assistant, system, user
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 
 def history(setup: Setup, kind: Any = ChatAgent, turns: int = 9) -> list[Json]:
@@ -50,7 +50,7 @@ def test_messages_fit_and_omitted_results_are_retrievable(
     found = retrieve_originals(start(), reply)  # another proxy knows the ids
     assert finding(0) in [one["original_content"] for one in found]
     assert {one["tool_name"] for one in found} == {"look"}
-    assert setup.model.asked == []
+    assert setup.model.requests == []
 
 
 def test_another_proxy_knows_ids_from_their_reply_on(setup: Setup, start: Start) -> None:
@@ -164,7 +164,7 @@ def test_gateway_reports_usage(setup: Setup) -> None:
     more = [assistant("Done."), user("More?")]
     assert compress(setup, [*messages, *more])["session"] == session
     total = setup.service.call
-    until(lambda: any(row["calls_with_usage"] for row in total("total_savings", {})["rows"]))
+    wait_until(lambda: any(row["calls_with_usage"] for row in total("total_savings", {})["rows"]))
     assert setup.post("/v1/compress", {**fields, "session": "other"}).status_code == 404
     assert setup.post("/v1/compress", {**fields, "usage": 3}).status_code == 422
 
@@ -185,7 +185,7 @@ def test_large_history_is_dropped_after_a_pause(
     assert max(sizes()) > 1000
     monkeypatch.setattr(model_calls, "RELEASE_SECONDS", 0.05)
     compress(setup, history(setup), session=name, budget=100_000)
-    until(lambda: all(size <= 1000 for size in sizes()), why=sizes)
+    wait_until(lambda: all(size <= 1000 for size in sizes()), why=sizes)
     replies = setup.proxy._compression._last_replies.items()
     (last,) = [reply for (_, session), reply in replies if session == name]
     assert last.call.later_render is None and not last.call.fit.body

@@ -18,14 +18,14 @@ class Provider:
     """
 
     def __init__(self, *, fails: bool = False) -> None:
-        self.asked = 0
+        self.requests = 0
         self._fails = fails
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for answers in (not self._fails, False):
             head = await reader.readuntil(b"\r\n\r\n")
             await reader.readexactly(int(head.lower().split(b"content-length: ")[1].split()[0]))
-            self.asked += 1
+            self.requests += 1
             if not answers:
                 break
             writer.write(ANSWER)
@@ -58,7 +58,7 @@ def test_request_on_closed_idle_connection_is_retried() -> None:
             assert await ask() == "ok"
             replies = await asyncio.gather(*(ask() for _ in range(4)))
             assert replies == ["ok"] * 4
-            assert provider.asked == 1 + 4 + 1
+            assert provider.requests == 1 + 4 + 1
 
     asyncio.run(run())
 
@@ -69,7 +69,7 @@ def test_closed_new_connection_is_not_retried() -> None:
         async with asking(provider) as ask:
             with pytest.raises(Unavailable):
                 await ask()
-        assert provider.asked == 1
+        assert provider.requests == 1
 
     asyncio.run(run())
 
@@ -83,6 +83,6 @@ def test_request_that_fails_late_is_not_retried(monkeypatch: pytest.MonkeyPatch)
             await ask()
             with pytest.raises(Unavailable):
                 await ask()
-        assert provider.asked == 2
+        assert provider.requests == 2
 
     asyncio.run(run())

@@ -41,4 +41,4 @@ def test_invalid_names_are_sanitized() -> None:
 def test_session_name_in_path_is_decoded(setup: Setup) -> None:
     response = setup.post("/s/my%20run%2F1/v1/chat/completions", {"messages": USER})
     assert response.headers["x-contextrender-session"] == "my run/1"
-    assert setup.model.asked[0].path == "/v1/chat/completions"
+    assert setup.model.requests[0].path == "/v1/chat/completions"

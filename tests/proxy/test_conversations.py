@@ -14,7 +14,7 @@ from contextrender_bridge.client import AsyncContextRender
 
 from tests.proxy.conftest import Setup, Start
 from tests.support.transcripts import assistant, step, user
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 SECRET = "owner A, account DEMO-1111"
 
@@ -126,7 +126,7 @@ def test_equal_cache_key_gives_two_sessions(setup: Setup) -> None:
     first = send(setup, [user("I am A."), *tool_step("a1", SECRET)], prompt_cache_key=key)
     second = send(setup, [user("I am B.")], prompt_cache_key=key)
     # The proxy sends a call that is certain to fit before the service has recorded it.
-    until(lambda: setup.service.list_sessions(query=second)["sessions"])
+    wait_until(lambda: setup.service.list_sessions(query=second)["sessions"])
     check_apart(setup, second, first)
 
 
@@ -232,7 +232,7 @@ def test_history_stored_by_provider_is_not_recorded(setup: Setup) -> None:
     for path, body in bodies:
         body = {"model": "m", "max_tokens": 9, **body}
         response = setup.post(f"/s/{name}/v1/{path}", body, x_contextrender_budget="300")
-        assert setup.model.asked[-1].json == body
+        assert setup.model.requests[-1].json == body
         assert "x-contextrender-tokens-after" not in response.headers
         assert "x-contextrender-fail-open" not in response.headers
         fit = setup.service.fit(name, body, dialect=path.partition("/")[0], budget=300)
@@ -250,7 +250,7 @@ def test_history_with_references_is_sent_in_full(setup: Setup, reference: Json) 
     session = uuid.uuid4().hex
     body = {"model": "m", "input": items}
     response = setup.post(f"/s/{session}/v1/responses", body, x_contextrender_budget="300")
-    assert setup.model.asked[-1].json == body
+    assert setup.model.requests[-1].json == body
     tokens = [
         int(response.headers[f"x-contextrender-tokens-{name}"]) for name in ("before", "after")
     ]

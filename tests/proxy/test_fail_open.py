@@ -36,7 +36,7 @@ def test_history_with_too_many_messages_is_forwarded_unchanged(setup: Setup) -> 
     body = {"model": "m", "messages": messages}
     response = setup.post("/v1/chat/completions", body, **{"x-contextrender-budget": "600"})
     assert response.headers["x-contextrender-fail-open"] == "too_many_messages"
-    assert setup.model.asked[-1].json == body
+    assert setup.model.requests[-1].json == body
 
 
 def check_forwarded_unchanged(setup: Setup, reason: str, **headers: str) -> None:
@@ -44,7 +44,7 @@ def check_forwarded_unchanged(setup: Setup, reason: str, **headers: str) -> None
     response = setup.http.post("/v1/chat/completions", content=RAW, headers=kind)
     assert response.json() == chat("hello")
     assert response.headers["x-contextrender-fail-open"] == reason
-    assert setup.model.asked[-1].body == RAW
+    assert setup.model.requests[-1].body == RAW
 
 
 def test_call_is_forwarded_when_service_is_down(
@@ -66,7 +66,7 @@ def test_call_is_forwarded_when_service_is_late(start: Start) -> None:
         setup = start(url=url, token="t", render_timeout=0.3)
         check_forwarded_unchanged(setup, "late")
         check_forwarded_unchanged(setup, "late")
-        assert len(slow.asked) == 2
+        assert len(slow.requests) == 2
 
 
 def test_proxy_pauses_calls_to_a_failing_service(start: Start) -> None:
@@ -85,7 +85,7 @@ def test_silent_provider_times_out(start: Start) -> None:
         response = setup.post("/v1/chat/completions", {**BODY, "stream": reply is silent})
         assert (response.status_code, response.json()["error"]["code"]) == (504, "upstream_timeout")
     spoken = stream(chat_events("hello"))
-    spoken.until = lambda: False
+    spoken.may_end = lambda: False
     setup.model.script = [spoken]
     with pytest.raises(httpx.RemoteProtocolError):
         setup.post("/v1/chat/completions", {**BODY, "stream": True})
@@ -136,7 +136,7 @@ def test_refused_prompt_is_resent_in_full(start: Start, streams: bool) -> None:
     setup.model.script = [refused, answered]
     response = agent.post()
     assert (response.status_code, response.content) == (200, answered.body)
-    shortened, original = (request.json for request in setup.model.asked[-2:])
+    shortened, original = (request.json for request in setup.model.requests[-2:])
     assert len(shortened["messages"]) < len(original["messages"])
     assert original == agent.body
     assert response.headers["x-contextrender-fail-open"] == "refused"
@@ -151,10 +151,10 @@ def test_refusal_is_remembered(start: Start) -> None:
 
     def ask(*replies: Reply) -> list[bool]:
         """Return for each request whether it had the full history."""
-        setup.model.asked.clear()
+        setup.model.requests.clear()
         setup.model.script = list(replies)
         agent.post()
-        return [request.json["messages"] == agent.items for request in setup.model.asked]
+        return [request.json["messages"] == agent.items for request in setup.model.requests]
 
     assert ask(refusal, json_reply(chat("hello"))) == [False, True]
     assert ask(json_reply(chat("hello"))) == [True]

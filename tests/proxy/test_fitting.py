@@ -14,7 +14,7 @@ from contextrender_bridge.dialects.observations import NOT_SHOWN
 from tests.proxy.agents import EACH_WAY, Agent, ChatAgent, MessagesAgent
 from tests.proxy.conftest import Setup, Start
 from tests.support.transcripts import assistant, user
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 INTERNAL = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\nIt is 12:0"
 
@@ -155,9 +155,9 @@ def test_call_that_surely_fits_does_not_wait_for_service(start: Start, session: 
     ChatAgent(setup, session).run(8)
     assert not waited
     # Calls are recorded one after the other.
-    until(lambda: len(begun) == 1)
+    wait_until(lambda: len(begun) == 1)
     answered.set()
-    until(lambda: len(waited) == 8)
+    wait_until(lambda: len(waited) == 8)
     assert waited == begun == sorted(begun)
     assert setup.service.inspect_session(session)["session"]["branches"] == 1
     assert setup.proxy.histories.failures.counts() == {}

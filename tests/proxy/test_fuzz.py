@@ -35,7 +35,7 @@ mcp_address = test_mcp.address
 @given(data=st.data())
 def test_request_passes_or_is_refused(setup: Setup, path: str, data: st.DataObject) -> None:
     body = data.draw(raw(DIALECTS[path]))
-    setup.model.asked, setup.model.answer = [], lambda _: json_reply({"object": "fine"})
+    setup.model.requests, setup.model.answer = [], lambda _: json_reply({"object": "fine"})
     headers = {"authorization": "Bearer sk-1", "content-type": "application/json"}
     reply = setup.http.post(path, content=body, headers=headers)
     assert reply.status_code < 500, reply.text
@@ -43,7 +43,7 @@ def test_request_passes_or_is_refused(setup: Setup, path: str, data: st.DataObje
         assert "error" in reply.json()
         return
     assert reply.json() == {"object": "fine"}
-    request_body = setup.model.asked[-1].body
+    request_body = setup.model.requests[-1].body
     try:
         given = json.loads(body)
     except ValueError:

@@ -13,7 +13,7 @@ from tests.proxy.agents import ChatAgent, MessagesAgent
 from tests.proxy.conftest import Setup, Start
 from tests.server.servers import Server
 from tests.support.scripted_model import ModelRequest, Reply, call, chat, json_reply
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 
 def session_name(*, held: bool) -> str:
@@ -81,7 +81,7 @@ def comparison(user: ContextRender, groups: tuple[int, int]) -> Any:
         all_of_them = (reply["rendered"], reply["holdout"]) == groups
         return reply if all_of_them and calls["rendered"] == calls["holdout"] else None
 
-    return until(noted)
+    return wait_until(noted)
 
 
 @pytest.mark.slow

@@ -34,14 +34,14 @@ def test_body_over_the_limit_is_refused(start: Start) -> None:
     setup = start(max_body_mb=1)
     assert code(setup.post(CALLS, LARGE)) == (413, "body_too_large")
     assert code(setup.post("/v1/compress", LARGE)) == (413, "body_too_large")
-    assert not setup.model.asked
+    assert not setup.model.requests
 
 
 def test_other_requests_have_no_size_limit(start: Start) -> None:
     setup = start(max_body_mb=1)
     setup.model.script = [json_reply({"id": "file-1"})]
     assert setup.http.post("/v1/files", content=b"x" * 3 * 2**20).json() == {"id": "file-1"}
-    assert len(setup.model.asked[0].body) == 3 * 2**20
+    assert len(setup.model.requests[0].body) == 3 * 2**20
 
 
 def test_bodies_in_memory_are_limited(start: Start) -> None:
@@ -89,7 +89,7 @@ def test_wrapped_agents_encodings_are_forwarded_and_compressed_usage_is_counted(
                 del http.headers["accept-encoding"]
                 body = {"model": "m", "messages": []}
                 assert http.post(place, json=body, headers=fields).content == reply
-            assert model.asked[-1].header("accept-encoding") == sent
+            assert model.requests[-1].header("accept-encoding") == sent
     assert (totals.totals.calls, totals.totals.calls_without_usage) == (2, 0)
 
 
@@ -116,7 +116,7 @@ def test_decompressed_body_is_limited_for_wrapped_agent(coding: str) -> None:
         assert len(packed) < 20_000
         refused = httpx.post(place, content=packed, headers=headers)
         assert code(refused) == (413, "body_too_large")
-        assert not model.asked
+        assert not model.requests
         model.script = [json_reply(chat("ok"))]
         small = pack(json.dumps({"model": "m", "messages": []}).encode())
         assert httpx.post(place, content=small, headers=headers).json() == chat("ok")

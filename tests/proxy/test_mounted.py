@@ -33,7 +33,7 @@ def mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, 
 def setup(mounted: tuple[Server, Model]) -> Iterator[Setup]:
     server, model = mounted
     credentials = load_credentials(server.data)
-    model.asked, model.script = [], []
+    model.requests, model.script = [], []
     token = {"x-contextrender-token": credentials.token}
     proxy: Any = None
     with (
@@ -49,7 +49,7 @@ def test_service_renders_model_calls(setup: Setup) -> None:
     (message,) = agent.run(1)
     assert not any("host_1_X answers" in text for text in agent.results(message[agent.key]))
     assert setup.service.inspect_session(session)["session"]["results"] == 8
-    assert setup.model.asked[-1].header("x-contextrender-token") is None
+    assert setup.model.requests[-1].header("x-contextrender-token") is None
 
 
 def test_calls_without_token_are_refused(setup: Setup) -> None:
@@ -57,7 +57,7 @@ def test_calls_without_token_are_refused(setup: Setup) -> None:
         response = setup.post("/v1/chat/completions", {"messages": []}, x_contextrender_token=token)
         assert (response.status_code, response.json()["error"]["code"]) == (401, "unauthorized")
     assert setup.http.get("/v1/models", headers={"x-contextrender-token": ""}).status_code == 401
-    assert setup.model.asked == []
+    assert setup.model.requests == []
 
 
 def test_each_user_has_own_sessions(setup: Setup, mounted: tuple[Server, Model]) -> None:

@@ -13,7 +13,7 @@ from tests.proxy.conftest import Setup
 from tests.support.scripted_model import anthropic_message, chat, json_reply, response
 from tests.support.transcripts import assistant, call, result, system
 from tests.support.transcripts import user as ask
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 TOOLS = {"tools": [{"type": "function", "function": {"name": "look", "parameters": {}}}]}
 CALLS: list[Json] = [
@@ -178,13 +178,13 @@ def test_compaction_is_sent_in_full(
 ) -> None:
     agent = kind(setup, uuid.uuid4().hex).grown(7)
     agent.run(1)
-    assert finding(0) not in agent.results(setup.model.asked[-1].json[agent.key])
+    assert finding(0) not in agent.results(setup.model.requests[-1].json[agent.key])
     setup.model.script = [json_reply(reply)]
     agent.items.append(item)
     answer = agent.post()
     assert answer.json() == reply
     assert answer.headers["x-contextrender-full-history"] == "compaction"
-    assert setup.model.asked[-1].json == agent.body
+    assert setup.model.requests[-1].json == agent.body
     assert setup.service.inspect_session(agent.prefix[3:])["session"]["results"] == 8
 
 
@@ -209,8 +209,8 @@ def test_side_call_is_not_recorded(setup: Setup) -> None:
     answer = setup.post("/v1/chat/completions", {"model": "m", **SIDE[3]}, **headers)
     assert answer.status_code == 200
     assert "x-contextrender-session" not in answer.headers
-    assert setup.model.asked[-1].json["messages"] == SIDE[3]["messages"]
+    assert setup.model.requests[-1].json["messages"] == SIDE[3]["messages"]
     setup.post("/v1/chat/completions", {"model": "m", **TOOLS, "messages": CALLS[:1]}, **headers)
-    (view,) = until(lambda: setup.service.list_sessions(query=session)["sessions"])
+    (view,) = wait_until(lambda: setup.service.list_sessions(query=session)["sessions"])
     assert view["about"].startswith("Find the fault")
     assert setup.service.inspect_session(session)["session"]["branches"] == 1

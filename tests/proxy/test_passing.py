@@ -23,7 +23,7 @@ from tests.support.scripted_model import (
     slow_body,
     stream,
 )
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 HELLO = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
 MESSAGES_BODY = {**HELLO, "max_tokens": 9}
@@ -59,9 +59,9 @@ def test_streams_are_forwarded_byte_for_byte(
     assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
     assert response.headers["x-contextrender-session"].startswith("auto-")
     assert "x-contextrender-fail-open" not in response.headers
-    assert setup.model.asked[0].body == raw
-    assert setup.model.asked[0].path == path
-    assert setup.model.asked[0].header("authorization") == "Bearer sk-1"
+    assert setup.model.requests[0].body == raw
+    assert setup.model.requests[0].path == path
+    assert setup.model.requests[0].header("authorization") == "Bearer sk-1"
 
 
 def test_errors_are_forwarded(setup: Setup) -> None:
@@ -84,7 +84,7 @@ def test_compressed_replies_stay_compressed(setup: Setup) -> None:
     fields = {"accept-encoding": "gzip, deflate"}
     with setup.http.stream("POST", "/v1/chat/completions", json=HELLO, headers=fields) as got:
         assert b"".join(got.iter_raw()) == packed
-    assert setup.model.asked[0].header("accept-encoding") == "gzip, deflate"
+    assert setup.model.requests[0].header("accept-encoding") == "gzip, deflate"
 
 
 def test_hop_by_hop_and_own_headers_are_not_forwarded(setup: Setup) -> None:
@@ -96,13 +96,13 @@ def test_hop_by_hop_and_own_headers_are_not_forwarded(setup: Setup) -> None:
     response = setup.post("/v1/chat/completions", HELLO, x_session_id="mine", **hop, **own_headers)
     assert response.headers.get_list("set-cookie") == ["a=1", "b=2"]
     assert "x-hop" not in response.headers
-    names = {name for name, _ in setup.model.asked[0].headers}
+    names = {name for name, _ in setup.model.requests[0].headers}
     assert b"x-session-id" in names
     assert b"x-once" not in names
     assert not any(name.startswith(b"x-contextrender") for name in names)
     setup.model.script = [reply]
     httpx.post(f"{setup.url}/v1/chat/completions", json=HELLO)
-    assert setup.model.asked[1].header("cookie") is None
+    assert setup.model.requests[1].header("cookie") is None
 
 
 def test_other_paths_are_forwarded(setup: Setup) -> None:
@@ -116,7 +116,7 @@ def test_other_paths_are_forwarded(setup: Setup) -> None:
     assert setup.post("/chat/completions", HELLO).json()["path"] == "/v1/chat/completions"
     response = setup.post("/v1/messages/count_tokens", MESSAGES_BODY)
     assert response.json()["path"] == "/v1/messages/count_tokens"
-    assert setup.model.asked[-1].json == MESSAGES_BODY
+    assert setup.model.requests[-1].json == MESSAGES_BODY
 
 
 def test_uploads_are_streamed(setup: Setup) -> None:
@@ -133,7 +133,7 @@ def test_uploads_are_streamed(setup: Setup) -> None:
 def test_invalid_model_call_is_forwarded(setup: Setup, raw: bytes) -> None:
     setup.model.script = [json_reply({"error": {"message": "bad"}}, 400)]
     assert setup.http.post("/v1/chat/completions", content=raw).status_code == 400
-    assert setup.model.asked[0].body == raw
+    assert setup.model.requests[0].body == raw
 
 
 def test_unreachable_provider_is_502(start: Start) -> None:
@@ -164,19 +164,19 @@ def test_agent_disconnect_cancels_model_call(setup: Setup) -> None:
     setup.model.script = [slow, slow]
     with setup.http.stream("POST", "/v1/chat/completions", json={**HELLO, "stream": True}) as got:
         next(got.iter_raw())
-    until(lambda: setup.model.cancelled == 1)
+    wait_until(lambda: setup.model.cancelled == 1)
     late = json_reply(chat("hello"))
     setup.model.script = [Reply(late.chunks, 200, late.headers, pause=300.0)]
 
     async def leave() -> None:
         async with httpx.AsyncClient(base_url=setup.url) as http:
             asking = asyncio.create_task(http.post("/v1/chat/completions", json=HELLO))
-            while len(setup.model.asked) < 2:
+            while len(setup.model.requests) < 2:
                 await asyncio.sleep(0.01)
             asking.cancel()
 
     asyncio.run(leave())
-    until(lambda: setup.model.cancelled == 2)
+    wait_until(lambda: setup.model.cancelled == 2)
 
 
 OUTSIDE = [
@@ -194,13 +194,13 @@ def test_path_outside_provider_address_is_refused(setup: Setup, path: str) -> No
     response = connection.getresponse()
     assert (response.status, json.loads(response.read())["error"]["code"]) == (400, "invalid_path")
     connection.close()
-    assert setup.model.asked == []
+    assert setup.model.requests == []
 
 
 def test_path_without_version_stays_below_provider_address(start: Start) -> None:
     setup = start()
     start(upstream=f"{setup.model.url}/gateway/v1").http.get("/files/a%20b/c.d..e?x=../y")
-    assert setup.model.asked[-1].path.startswith("/gateway/files/a")
+    assert setup.model.requests[-1].path.startswith("/gateway/files/a")
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ def rename(agent: ChatAgent, calls: int) -> None:
 
 def shown_to(agent: ChatAgent) -> list[str]:
     agent.post()
-    return agent.results(agent.setup.model.asked[-1].json["messages"])
+    return agent.results(agent.setup.model.requests[-1].json["messages"])
 
 
 def test_pins_from_settings_and_session(start: Start) -> None:
@@ -51,7 +51,7 @@ def test_invalid_pins_forward_history_unchanged(setup: Setup) -> None:
         named = {f"x-contextrender-{name}": value}
         response = setup.post("/v1/chat/completions", body, **named)
         assert response.headers["x-contextrender-fail-open"] == f"invalid_{name}"
-        assert setup.model.asked[-1].json == body
+        assert setup.model.requests[-1].json == body
         refused = setup.post("/v1/compress", body, **named)
         assert (refused.status_code, refused.json()["error"]["code"]) == (422, "invalid_request")
 

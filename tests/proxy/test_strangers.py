@@ -60,7 +60,7 @@ def test_foreign_host_or_origin_is_refused(
         kind = {"content-type": "text/plain", **headers}
         response = setup.http.request(method, path, content=body, headers=kind)
         assert (response.status_code, response.json()["error"]["code"]) == (status, code)
-    assert setup.model.asked == []
+    assert setup.model.requests == []
 
 
 def test_service_routes_refuse_foreign_host_or_origin(credentials: Credentials) -> None:
@@ -139,4 +139,4 @@ def test_secret_in_path_authenticates_the_user(
     for link, reason in ((secret, None), (f"{secret}x", "token_missing"), ("", "token_missing")):
         response = setup.post(f"/k/{link}/s/mine{CALLS}" if link else CALLS, BODY)
         assert response.headers.get("x-contextrender-fail-open") == reason
-        assert setup.model.asked[-1].path == CALLS
+        assert setup.model.requests[-1].path == CALLS

@@ -334,7 +334,7 @@ def test_request_text_in_an_error_is_not_a_refusal(setup: Setup) -> None:
     setup.model.answer = lambda _: stream([begun, failed])
     path = f"/s/{uuid.uuid4().hex}{PATHS['responses']}"
     setup.post(path, {**body_of("responses"), "stream": True}, x_contextrender_budget="2000")
-    assert len(setup.model.asked) == 1
+    assert len(setup.model.requests) == 1
 
 
 @pytest.mark.parametrize("budget", ["600", "20000"])
@@ -345,10 +345,10 @@ def test_call_is_tried_at_most_three_times(setup: Setup, dialect: str, budget: s
     path = f"/s/{uuid.uuid4().hex}{PATHS[dialect]}"
     model = uuid.uuid4().hex
     for steps, most in ((8, 3), (8, 1), (9, 1), (12, 1)):
-        setup.model.asked.clear()
+        setup.model.requests.clear()
         body = {**body_of(dialect, steps), "model": model}
         assert setup.post(path, body, x_contextrender_budget=budget).status_code == 400
-        sizes = [len(request.body) for request in setup.model.asked]
+        sizes = [len(request.body) for request in setup.model.requests]
         assert len(sizes) <= most
         assert sizes == sorted(sizes, reverse=True) and len(set(sizes)) == len(sizes)
 
@@ -367,11 +367,11 @@ def test_hopeless_history_that_fails_open_is_retried_once(
         path = f"/s/{uuid.uuid4().hex}{PATHS['chat']}" if named else PATHS["chat"]
         sizes = []
         for steps in (8, 9, 12):
-            setup.model.asked.clear()
+            setup.model.requests.clear()
             reply = setup.post(path, body_of("chat", steps))
             assert reply.status_code == 400
             assert reply.headers["x-contextrender-fail-open"] == failure
-            sizes.append([len(request.body) for request in setup.model.asked])
+            sizes.append([len(request.body) for request in setup.model.requests])
     assert len(sizes[0]) <= 3
     assert sizes[0] == sorted(set(sizes[0]), reverse=True)
     assert [len(later) for later in sizes[1:]] == [1, 1]

@@ -27,7 +27,7 @@ from tests.proxy.conftest import Setup
 from tests.server.servers import running_server
 from tests.support.scripted_model import Model, chat, chat_events, json_reply, serving, stream
 from tests.support.transcripts import assistant, user
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 
 def recorded_calls(setup: Setup, session: str) -> list[Json]:
@@ -196,7 +196,7 @@ def call_with_status(setup: Setup, session: str, number: int, status: int) -> Js
         (call,) = recorded_calls(setup, session)[number : number + 1] or [{"status": 0}]
         return call if call["status"] == status else None
 
-    call = until(reported_call, why=lambda: recorded_calls(setup, session))
+    call = wait_until(reported_call, why=lambda: recorded_calls(setup, session))
     assert call is not None
     return call
 

@@ -105,8 +105,8 @@ def test_other_refusal_is_forwarded(setup_without_service: Setup) -> None:
     setup_without_service.model.script = [json_reply({"error": {"message": "no such model"}}, 400)]
     response = agent.post()
     assert (response.status_code, response.json()["error"]["message"]) == (400, "no such model")
-    assert len(setup_without_service.model.asked) == 1
-    assert setup_without_service.model.asked[0].json[agent.key] == agent.items
+    assert len(setup_without_service.model.requests) == 1
+    assert setup_without_service.model.requests[0].json[agent.key] == agent.items
 
 
 def test_observed_history_is_never_truncated(setup_without_service: Setup) -> None:
@@ -184,7 +184,7 @@ def test_history_that_fits_is_sent_whole_whatever_its_bytes(
     assert len(json.dumps(agent.items)) > 6 * (window_of("gpt-4") or 0) > 0
     setup_without_service.model.answer = lambda _: json_reply({"id": "1", "usage": {}})
     response = agent.post()
-    (asked,) = setup_without_service.model.asked
+    (asked,) = setup_without_service.model.requests
     assert asked.json == agent.body
     assert "x-contextrender-truncated-to" not in response.headers
     assert response.headers["x-contextrender-fail-open"] == "unreachable"
@@ -207,7 +207,7 @@ def test_refusal_without_numbers_cuts_no_other_history(
     other = agent_with_turns(AGENTS[0], setup_without_service, 12)
     Refusing(setup_without_service, SAYS[0])
     assert "x-contextrender-truncated-to" not in other.post().headers
-    assert model.asked[-1].json == other.body
+    assert model.requests[-1].json == other.body
 
 
 @pytest.mark.parametrize("turns", [0, 1, 60])
@@ -223,6 +223,6 @@ def test_reply_reports_exactly_the_cuts_of_its_request(
     setup_without_service.model.answer = lambda _: json_reply({"error": error}, 400)
     for _ in range(3):
         response = agent.post()
-        is_cut = setup_without_service.model.asked[-1].json != agent.body
+        is_cut = setup_without_service.model.requests[-1].json != agent.body
         assert ("x-contextrender-truncated-to" in response.headers) == is_cut
         agent.grown(1)

@@ -16,7 +16,7 @@ from tests.proxy.conftest import Setup
 from tests.support.command import PROCESS
 from tests.support.programs import free_port, serving_program
 from tests.support.scripted_model import Model, serving
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -66,14 +66,14 @@ def test_agents_continue_when_a_worker_is_killed(
         before = workers(proxy)
         assert len(before) == 2
         os.kill(min(before), signal.SIGKILL)
-        until(lambda: min(before) not in workers(proxy))
+        wait_until(lambda: min(before) not in workers(proxy))
 
         for agent in agents:  # agents of the killed worker reconnect
             agent.setup = connected()
             results = agent.results(agent.run(1)[-1][agent.key])
             assert any(finding(7) in result for result in results)
             assert "x-contextrender-fail-open" not in agent.got.headers
-        until(lambda: len(workers(proxy)) == 2 and min(before) not in workers(proxy))
+        wait_until(lambda: len(workers(proxy)) == 2 and min(before) not in workers(proxy))
         for agent, name in zip(agents, names, strict=True):
             agent.run(1)
             assert "x-contextrender-fail-open" not in agent.got.headers

@@ -21,7 +21,7 @@ from contextrender_bridge.server.process.loading import load_models
 from tests.api.client import Api
 from tests.server.forked import LOCK_TIMEOUT, ForkedProcess, serve_test_app
 from tests.support.command import contextrender
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
@@ -176,7 +176,7 @@ def _ready(server: Server) -> Iterator[Server]:
     """Wait until a started server is ready; end it with the block."""
     process = server.process
     try:
-        until(
+        wait_until(
             lambda: "ready" in server.out,
             alive=lambda: process.poll() is None,
             why=lambda: server.err,

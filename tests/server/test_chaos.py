@@ -30,7 +30,7 @@ from tests.server.conftest import NewStore
 from tests.server.servers import Server, another_server, running_server
 from tests.support.plain_graph import check_graph
 from tests.support.transcripts import assistant, call, result, user
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 Lines = list[list[Json]]
 """The branches of a session by number, each with its full history."""
@@ -194,7 +194,7 @@ class Load:
             assert not failed, failed
             return self.answered >= goal
 
-        until(reached)
+        wait_until(reached)
 
     @property
     def answered(self) -> int:

@@ -12,7 +12,7 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.credentials import load_credentials
 
 from tests.server.servers import Server
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 AGENTS = 4
 MORE = 5
@@ -73,7 +73,7 @@ def agents_at_work(server: Server, forgiven: int = 503) -> Iterator[Callable[[],
                 counts = [len(agent.acknowledged) for agent in agents]
                 return all(count >= goal for count, goal in zip(counts, goals, strict=True))
 
-            until(reached)
+            wait_until(reached)
 
         try:
             yield go_on

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 START_SECONDS = 180
 
@@ -32,7 +32,7 @@ def serving_program(
         subprocess.Popen(words, env=environment, stdout=output, stderr=output) as process,
     ):
         try:
-            until(
+            wait_until(
                 lambda: answers(probe),
                 alive=lambda: process.poll() is None,
                 why=log.read_text,

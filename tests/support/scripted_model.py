@@ -38,8 +38,8 @@ class ModelRequest:
 class Reply:
     """A reply of the model: `chunks`, each after a pause. If `breaks`, the connection ends early.
 
-    If `late`, there is a pause before the first byte, too. The last chunk waits until `until` is
-    true.
+    If `late`, there is a pause before the first byte, too. The last chunk waits until `may_end()`
+    is true.
     """
 
     chunks: list[bytes]
@@ -50,7 +50,7 @@ class Reply:
     pause: float = 0.0
     breaks: bool = False
     late: bool = False
-    until: Callable[[], bool] = lambda: True
+    may_end: Callable[[], bool] = lambda: True
 
     @property
     def body(self) -> bytes:
@@ -59,7 +59,7 @@ class Reply:
 
 class Model:
     def __init__(self) -> None:
-        self.asked: list[ModelRequest] = []
+        self.requests: list[ModelRequest] = []
         self.script: list[Reply] = []
         self.answer: Callable[[ModelRequest], Reply] | None = None
         self.cancelled = 0
@@ -78,7 +78,7 @@ class Model:
         query = scope["query_string"].decode()
         path = scope["raw_path"].decode() + (f"?{query}" if query else "")
         request = ModelRequest(scope["method"], path, list(scope["headers"]), body)
-        self.asked.append(request)
+        self.requests.append(request)
         if self.answer:
             task = asyncio.get_running_loop().run_in_executor(self._threads, self.answer, request)
             reply = await task
@@ -90,7 +90,7 @@ class Model:
             await asyncio.wait({watcher}, timeout=reply.pause)
         await send(start)
         for number, chunk in enumerate(reply.chunks, 1):
-            while number == len(reply.chunks) and not reply.until():
+            while number == len(reply.chunks) and not reply.may_end():
                 await asyncio.sleep(0.01)
             if reply.pause:
                 await asyncio.wait({watcher}, timeout=reply.pause)
@@ -310,7 +310,7 @@ if __name__ == "__main__":
         """Sends the same reply at once and records nothing."""
 
         def next(self, asked: ModelRequest) -> Reply:
-            self.asked.clear()
+            self.requests.clear()
             return STREAM if asked.json.get("stream") else PLAIN
 
     uvicorn.run(Always(), port=int(sys.argv[1]), log_config=None, access_log=False, lifespan="off")

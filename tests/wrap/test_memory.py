@@ -10,7 +10,7 @@ import pytest
 from tests.server.servers import BIN
 from tests.support.process_memory import check_release_after_calls
 from tests.support.scripted_model import Model, serving
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 pytestmark = [
     pytest.mark.slow,
@@ -39,7 +39,7 @@ def test_memory_of_large_body_is_released_by_wrap(tmp_path: Path) -> None:
         command += ["--base-url-env", "OPENAI_BASE_URL", "--", sys.executable, "-c", AGENT]
         process = subprocess.Popen([*command, address_file], env=environment)
         try:
-            until(address_file.exists, alive=lambda: process.poll() is None)
+            wait_until(address_file.exists, alive=lambda: process.poll() is None)
             check_release_after_calls(process.pid, address_file.read_text())
         finally:
             process.terminate()

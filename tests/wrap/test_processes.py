@@ -30,7 +30,7 @@ from tests.support.programs import answers
 from tests.support.provider_double import chat_reply
 from tests.support.scripted_model import Model, ModelRequest, Reply, json_reply, serving
 from tests.support.transcripts import assistant, call
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 WAIT = 90.0
 WRAP = [str(BIN / "contextrender"), "wrap", "--base-url-env", "OPENAI_BASE_URL", "--"]
@@ -75,7 +75,9 @@ def test_two_runs_share_one_service(
 ) -> None:
     data = tmp_path / "data"
     (first_process, first), (other, second) = wrap("one"), wrap("other")
-    until(lambda: first.exists() and second.exists() and second.read_text() and first.read_text())
+    wait_until(
+        lambda: first.exists() and second.exists() and second.read_text() and first.read_text()
+    )
     output = (tmp_path / "one.err").read_text() + (tmp_path / "other.err").read_text()
     assert output.count("starting the service (usually") == 1
     url = load_credentials(data).url
@@ -89,7 +91,7 @@ def test_two_runs_share_one_service(
     other.send_signal(signal.SIGTERM)
     assert other.wait(timeout=WAIT) == 7
     assert "no model call was answered" in (tmp_path / "other.err").read_text()
-    until(lambda: not answers(f"{url}/healthz"))
+    wait_until(lambda: not answers(f"{url}/healthz"))
     assert not any((data / "leases").iterdir())
 
 
@@ -103,7 +105,7 @@ def test_connections_and_headers_are_limited(
     environment["CONTEXTRENDER_MAX_CONNECTIONS"] = "2"
     environment["CONTEXTRENDER_HEADER_TIMEOUT"] = "1"
     _, file = wrap("one")
-    until(lambda: file.exists() and file.read_text())
+    wait_until(lambda: file.exists() and file.read_text())
     place = urlsplit(file.read_text())
     address = (place.hostname, place.port)
     head = b"GET / HTTP/1.1\r\nhost: localhost\r\nx-large: "
@@ -274,11 +276,11 @@ def test_second_server_keeps_credentials_of_first(tmp_path: Path) -> None:
         with (tmp_path / "second").open("wb") as out:
             second = subprocess.Popen(serve_command(data), stdout=out, stderr=out)
         try:
-            until(lambda: "ready" in (tmp_path / "second").read_text())
+            wait_until(lambda: "ready" in (tmp_path / "second").read_text())
             assert f"runs already at {first.url}" in (tmp_path / "second").read_text()
             assert load_credentials(data).url == first.url
             first.stop()
-            until(lambda: load_credentials(data).url != first.url)
+            wait_until(lambda: load_credentials(data).url != first.url)
             assert answers(f"{load_credentials(data).url}/healthz")
         finally:
             second.terminate()
@@ -375,13 +377,13 @@ def test_killed_service_is_restarted_at_its_address(
     tmp_path: Path, wrap: Callable[..., tuple[subprocess.Popen[bytes], Path]]
 ) -> None:
     process, address_file = wrap("one")
-    until(lambda: address_file.exists() and address_file.read_text())
+    wait_until(lambda: address_file.exists() and address_file.read_text())
     data = tmp_path / "data"
     url = load_credentials(data).url
     (lock,) = {int(pid) for pid in re.findall(r"\d+", _holder(data))}
     os.kill(lock, signal.SIGKILL)
-    until(lambda: not answers(url))
-    until(lambda: answers(url))
+    wait_until(lambda: not answers(url))
+    wait_until(lambda: answers(url))
     assert load_credentials(data).url == url
     process.terminate()
     process.wait()

@@ -14,7 +14,7 @@ from contextrender_bridge.wrap.agents import AGENTS as SUPPORTED
 
 from tests.server.servers import BIN
 from tests.support.scripted_model import Model, ModelRequest, Reply, chat, json_reply, serving
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -104,7 +104,7 @@ def test_no_process_has_a_secret_in_its_arguments(
     with (tmp_path / "err").open("wb") as errors:
         process = subprocess.Popen(command, env=environment, cwd=tmp_path, stderr=errors)
     try:
-        until(
+        wait_until(
             lambda: (tmp_path / "told").exists(),
             alive=lambda: process.poll() is None,
             why=lambda: (tmp_path / "err").read_text(),
@@ -218,7 +218,7 @@ def test_requests_without_the_secret_are_refused(
     assert statuses[:3] == ["200", "404", "404"], process.stderr
     answers = zip(REQUESTS, map(int, statuses[3:]), strict=True)
     assert not [(request, status) for request, status in answers if status != request[3]]
-    (request,) = [asked for asked in model.asked if asked.method == "POST"]
+    (request,) = [asked for asked in model.requests if asked.method == "POST"]
     assert request.header("openai-project") == (own or None)
     written = {file: file.read_bytes() for file in data.rglob("*") if file.is_file()}
     assert not [file for file, text in written.items() if secret.encode() in text]

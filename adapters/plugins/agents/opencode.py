@@ -16,7 +16,7 @@ from adapters.plugins.lines import SECONDS, running
 from adapters.testing.installs import node_modules_of
 from adapters.testing.scripted import Call, Json
 from tests.support.programs import free_port
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 LIMIT = {"context": 40_000, "output": 1_000}
 
@@ -64,7 +64,7 @@ class RunningServer:
         """Wait until every event has come that the server has sent so far."""
         mark = f"events until now {len(self.events)}"
         self.post("/tui/show-toast", message=mark, variant="info")
-        until(lambda: mark in self._toasts())
+        wait_until(lambda: mark in self._toasts())
 
     def _toasts(self) -> list[str]:
         toasts = [event for event in [*self.events] if event["type"] == "tui.toast.show"]
@@ -135,7 +135,7 @@ class OpenCode(Agent):
             server = RunningServer(first.split()[-1], session)
             listener = threading.Thread(target=server.listen, daemon=True)
             listener.start()
-            until(lambda: server.events, seconds=300)  # the server says that it is connected
+            wait_until(lambda: server.events, seconds=300)  # the server says that it is connected
             server.session = session or str(server.post("/session")["id"])
             yield server
         listener.join()

@@ -21,7 +21,7 @@ from tests.graph.store.test_postgres import unit
 from tests.server.servers import running_server
 from tests.support.persistent_agents import agents_at_work
 from tests.support.postgres import ACCOUNT, Cluster, find_missing_part, run_program
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 pytestmark = [
     pytest.mark.slow,
@@ -56,7 +56,7 @@ class Pair:
         for process in processes:
             with suppress(ProcessLookupError):
                 os.kill(int(process), signal.SIGKILL)
-        until(lambda: all(_has_ended(process) for process in processes))
+        wait_until(lambda: all(_has_ended(process) for process in processes))
         # They forbid a start while the process id is used, and some systems free it seconds later.
         for file in (lock, self.primary.folder / ".s.PGSQL.5432.lock"):
             file.unlink()
@@ -81,7 +81,7 @@ class Pair:
             connection.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
             connection.execute("SELECT pg_reload_conf()")
             state = "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'"
-            until(lambda: connection.execute(state).fetchone() is not None)
+            wait_until(lambda: connection.execute(state).fetchone() is not None)
 
 
 def _has_ended(process: str) -> bool:
@@ -161,7 +161,7 @@ def pooled(cluster: Cluster) -> Iterator[str]:
         shutil.chown(folder, ACCOUNT)
     process = subprocess.Popen([str(PGBOUNCER), "-q", conf], user=ACCOUNT if as_root else None)
     try:
-        until(lambda: (folder / ".s.PGSQL.5432").exists())
+        wait_until(lambda: (folder / ".s.PGSQL.5432").exists())
         yield f"postgresql://{ACCOUNT}@/postgres?host={folder}"
     finally:
         process.terminate()

@@ -12,7 +12,7 @@ from contextrender_bridge.store.writes import StoreUnavailable, WriteBatch
 
 from tests.graph.store.test_store import OWNER, row
 from tests.support.postgres import Cluster, find_missing_part
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 pytestmark = [
     pytest.mark.slow,
@@ -46,7 +46,7 @@ def test_store_fails_during_outage_and_recovers(cluster: Cluster) -> None:
             return True
         return False
 
-    until(writes)
+    wait_until(writes)
     assert store.read("SELECT count(*) FROM nodes") == [(2,)]
     store.close()
 

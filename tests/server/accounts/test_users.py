@@ -20,7 +20,7 @@ from tests.server.conftest import NewStore
 from tests.server.http.test_replies import error
 from tests.server.servers import DATABASE, Server, forked_server
 from tests.support.local import local_service
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 MESSAGES = [{"role": "user", "content": "find the SECRET_of_alice"}]
 
@@ -86,7 +86,7 @@ def test_local_client_reads_renewed_token(service: Server, monkeypatch: pytest.M
         old = load_credentials(service.data).token
         user(service, "token", "local", "--revoke")
         assert ask(service, old, "list_sessions").status_code == 401
-        until(lambda: load_credentials(service.data).token != old)  # the server renews it
+        wait_until(lambda: load_credentials(service.data).token != old)  # the server renews it
         assert client.list_sessions()
     with ContextRender(service.url, old) as client, pytest.raises(Unauthorized):
         client.list_sessions()

@@ -29,7 +29,7 @@ from starlette.routing import Route
 from tests.server.http.test_replies import error
 from tests.server.servers import REPOSITORY, Server
 from tests.support.scripted_model import serving
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 
 async def read(request: Request) -> Response:
@@ -140,7 +140,7 @@ def test_bodies_in_memory_are_limited_together() -> None:
         for connection in connections:
             connection.close()
         whole = b"x" * 2**20
-        until(lambda: httpx.post(f"http://127.0.0.1:{port}/", content=whole).text == "1048576")
+        wait_until(lambda: httpx.post(f"http://127.0.0.1:{port}/", content=whole).text == "1048576")
 
 
 @pytest.mark.parametrize(

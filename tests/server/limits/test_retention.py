@@ -19,7 +19,7 @@ from contextrender_bridge.server.watching.metrics import Metrics
 from tests.support.command import printed
 from tests.support.local import LocalService, local_service
 from tests.support.scripted_model import serving
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_server_deletes_sessions_when_it_starts(
     monkeypatch.setenv("CONTEXTRENDER_RETENTION_SESSIONS", "2")
     with serving(build_app(tmp_path / "data")) as url:
         line = 'deleted_sessions_total{reason="sessions"} 1.0'
-        until(lambda: line in httpx.get(f"{url}/metrics").text)
+        wait_until(lambda: line in httpx.get(f"{url}/metrics").text)
     with local_service(tmp_path / "data") as remaining:
         assert names(remaining) == {"b", "c"}
 

@@ -12,7 +12,7 @@ import pytest
 from contextrender_bridge import embedded
 from contextrender_bridge.base.errors import CommandError
 
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.release
 PACKAGES = ("engine", "evaluation", "graph", "nodes", "views", "walkers")
@@ -121,7 +121,7 @@ def test_embedded_server_ends_with_program_and_hides_token(tmp_path: Path) -> No
         except httpx.TransportError:
             return True
 
-    until(has_ended, seconds=30)
+    wait_until(has_ended, seconds=30)
 
 
 def test_embedded_server_explains_failed_start(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from tests.server.http.test_replies import error
 from tests.server.servers import Server, running_server
 from tests.server.watching.test_metrics import figures
 from tests.support.persistent_agents import agents_at_work
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -88,5 +88,5 @@ def test_killed_worker_is_replaced_during_calls(server: Server) -> None:
         go_on()
         old = workers_of(server)
         os.kill(old[0], signal.SIGKILL)
-        until(lambda: len(workers_of(server)) == 2 and old[0] not in workers_of(server))
+        wait_until(lambda: len(workers_of(server)) == 2 and old[0] not in workers_of(server))
         go_on()

@@ -29,7 +29,7 @@ from tests.support.command import contextrender
 from tests.support.programs import free_port, serving_program
 from tests.support.provider_double import provider
 from tests.support.transcripts import agent_run
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def wait_for_status(url: str, status: int) -> httpx.Response:
         responses.append(ready(url))
         return responses[-1].status_code == status
 
-    until(reached, why=lambda: responses[-1].text)
+    wait_until(reached, why=lambda: responses[-1].text)
     assert httpx.get(f"{url}/healthz/live").json() == {"status": "ok"}
     return responses[-1]
 
@@ -106,7 +106,7 @@ def test_damaged_file_at_start_is_not_ready(tmp_path: Path, content: bytes) -> N
     with serving_program(
         serve_command(data, "--port", str(port)), environment, f"{url}/healthz/live", tmp_path
     ):
-        until(lambda: "trying on" in log.read_text())
+        wait_until(lambda: "trying on" in log.read_text())
         assert "Traceback" not in log.read_text()
         assert "damaged" in error(ready(url), 503, "not_ready")["message"]
         assert (data / "store.db").read_bytes() == content
@@ -186,7 +186,7 @@ def test_read_only_store_is_503_until_writable(
             not_ready = error(ask(service.app, "GET", "/healthz/ready"), 503, "not_ready")
             assert not_ready["message"] == sentence
             assert call("export_session", session="before").json()["reports"]
-        until(lambda: ask(service.app, "GET", "/healthz/ready").status_code == 200)
+        wait_until(lambda: ask(service.app, "GET", "/healthz/ready").status_code == 200)
         assert call("sync", session="after", messages=messages).status_code == 200
         (listed,) = call("list_sessions").json()["reports"]
         assert {one["session"] for one in listed["sessions"]} == {"before", "after"}

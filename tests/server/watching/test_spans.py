@@ -20,7 +20,7 @@ from tests.api.test_models import OVERSIZED
 from tests.server.servers import ServiceInProcess, ask, in_process, running_server
 from tests.support.provider_double import chat_reply, provider_of_process
 from tests.support.scripted_model import Model, Reply, chat, json_reply, serving
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 CANARY = "CANARY_7731"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -150,7 +150,7 @@ def test_proxy_span_has_provider_host_and_no_contents(
                 timeout=60,
             )
             assert response.json() == chat(CANARY)
-    assert CANARY in model.asked[0].path
+    assert CANARY in model.requests[0].path
     spans = exporter.get_finished_spans()
     (request,) = by_name(spans, "POST s")
     (span,) = by_name(spans, "provider request")
@@ -173,6 +173,6 @@ def test_setting_exports_spans_to_a_collector(tmp_path: Path) -> None:
         }
         with running_server(tmp_path / "data", **environment) as server, server.api() as api:
             api("sync", session=CANARY, messages=[{"role": "user", "content": CANARY}])
-            until(lambda: any(b"walker sync" in sent.body for sent in collector.asked))
-    assert {sent.path for sent in collector.asked} == {"/v1/traces"}
-    assert not any(CANARY.encode() in sent.body for sent in collector.asked)
+            wait_until(lambda: any(b"walker sync" in sent.body for sent in collector.requests))
+    assert {sent.path for sent in collector.requests} == {"/v1/traces"}
+    assert not any(CANARY.encode() in sent.body for sent in collector.requests)
