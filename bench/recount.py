@@ -150,7 +150,7 @@ def value_misses(
     """Return the misses of used values. Values that are only names of tools or fields are none."""
     complete_texts = texts_of_results(prompts)
     missing_values: dict[tuple[int, int], set[str]] = {}
-    for turn, result, value in slow_rules.lacking(messages, prompts):
+    for turn, result, value in slow_rules.misses(messages, prompts):
         text = slow_rules.text_of(messages[result]["content"])
         if not has_complete(complete_texts[turn], text):
             missing_values.setdefault((turn, result), set()).add(value)

@@ -6,14 +6,14 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-OWN = {"contextrender_bridge", "graph", "nodes", "views", "walkers"}
+PROJECT_PACKAGES = {"contextrender_bridge", "graph", "nodes", "views", "walkers"}
 RUNTIME = {"byllm", "jac_scale", "jaclang"}
 LONGEST = 250
 
 BRIDGE = "contextrender_bridge"
 BASE, ENGINE, EVALUATION = f"{BRIDGE}.base", f"{BRIDGE}.engine", f"{BRIDGE}.evaluation"
 OPENED = f"{BRIDGE}.audit.opened"
-STORED = {f"{BRIDGE}.runtime", f"{BRIDGE}.sessions", f"{BRIDGE}.store"}
+STORE_MODULES = {f"{BRIDGE}.runtime", f"{BRIDGE}.sessions", f"{BRIDGE}.store"}
 MAY = {
     "contextrender.jac": {"walkers"},
     "nodes": {"nodes", ENGINE},
@@ -22,9 +22,9 @@ MAY = {
         *(f"{EVALUATION}.{name}" for name in ("diagnosis", "verdict")),
         OPENED,
     },
-    "graph": {"graph", ENGINE, "nodes", "views", BASE, *STORED},
+    "graph": {"graph", ENGINE, "nodes", "views", BASE, *STORE_MODULES},
     "walkers": {
-        *("graph", ENGINE, "nodes", "views", f"{EVALUATION}.advice", OPENED, BASE, *STORED),
+        *("graph", ENGINE, "nodes", "views", f"{EVALUATION}.advice", OPENED, BASE, *STORE_MODULES),
         f"{BRIDGE}.client.fitting",
     },
     "engine": {BASE, ENGINE},
@@ -62,7 +62,9 @@ def test_jac_files_import_only_lower_layers() -> None:
             is_runtime = path.startswith("py_bridge/contextrender_bridge/runtime/")
             may_import = is_runtime or top in RUNTIME_DOORS.get(path, set())
         else:
-            may_import = top not in OWN or any(f"{module}.".startswith(f"{p}.") for p in prefixes)
+            may_import = top not in PROJECT_PACKAGES or any(
+                f"{module}.".startswith(f"{p}.") for p in prefixes
+            )
         wrong += [] if may_import else [f"{path}: {module}"]
     assert not wrong
 

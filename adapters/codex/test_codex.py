@@ -34,7 +34,7 @@ class Code(Script):
         run = f"await tools.exec_command({json.dumps(step.arguments)})"
         call = {"type": "custom_tool_call", "name": "exec", "input": f"text(({run}).output)"}
         names = {"id": f"item_{number}", "call_id": f"call_{number}", "status": "completed"}
-        return stream(response_events([{**call, **names}]), named=True)
+        return stream(response_events([{**call, **names}]), event_lines=True)
 
 
 def is_agents(body: Json) -> bool:

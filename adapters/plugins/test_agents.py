@@ -254,7 +254,7 @@ def test_usage_is_reported(agent: Agent) -> None:
         rows = client.call("total_savings", {"prices": PRICES})["rows"]
         return [(row["calls_with_usage"], row["cost"]) for row in rows]
 
-    wait_until(lambda: sum(count for count, _ in read_costs()) == calls, why=read_costs)
+    wait_until(lambda: sum(count for count, _ in read_costs()) == calls, explain=read_costs)
     # The model reports 9 tokens of the prompt and 4 of its answer.
     cost = calls * (9 * 2 + 4 * 8) / 1_000_000
     assert sum(dollars for _, dollars in read_costs()) == pytest.approx(cost)

@@ -212,7 +212,7 @@ def test_misses_equal_values_absent_from_prompts(
         for miss in page["misses"]
         for value in miss["values"]
     }
-    assert missed == slow_rules.lacking(run, prompts) != set()
+    assert missed == slow_rules.misses(run, prompts) != set()
     rendered.assert_not_called()
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.api.client import error_of
 from tests.api.conftest import Service, User, endpoints, example
-from tests.support.fuzzing import EXTRAS, HELD, JSON, TEXTS, damaged_copy, fuzz, messages, raw
+from tests.support.fuzzing import EXTRAS, JSON, SHELL_MARK, TEXTS, damaged_copy, fuzz, messages, raw
 from tests.support.transcripts import agent_run
 
 RUN = agent_run(3)
@@ -94,7 +94,7 @@ def test_invalid_export_is_refused(alice: User, data: st.DataObject) -> None:
 
 @fuzz
 @given(st.lists(messages(), min_size=1, max_size=4))
-@instance([{"role": "user", "content": None, "input": HELD, "custom": {"input": HELD}}])
+@instance([{"role": "user", "content": None, "input": SHELL_MARK, "custom": {"input": SHELL_MARK}}])
 def test_export_equals_stored_messages(alice: User, sent: list[Json]) -> None:
     session, copy = uuid4().hex, uuid4().hex
     alice.api("sync", session=session, messages=sent)

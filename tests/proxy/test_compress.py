@@ -185,7 +185,7 @@ def test_large_history_is_dropped_after_a_pause(
     assert max(sizes()) > 1000
     monkeypatch.setattr(model_calls, "RELEASE_SECONDS", 0.05)
     compress(setup, history(setup), session=name, budget=100_000)
-    wait_until(lambda: all(size <= 1000 for size in sizes()), why=sizes)
+    wait_until(lambda: all(size <= 1000 for size in sizes()), explain=sizes)
     replies = setup.proxy._compression._last_replies.items()
     (last,) = [reply for (_, session), reply in replies if session == name]
     assert last.call.later_render is None and not last.call.fit.body

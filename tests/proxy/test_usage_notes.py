@@ -196,7 +196,7 @@ def call_with_status(setup: Setup, session: str, number: int, status: int) -> Js
         (call,) = recorded_calls(setup, session)[number : number + 1] or [{"status": 0}]
         return call if call["status"] == status else None
 
-    call = wait_until(reported_call, why=lambda: recorded_calls(setup, session))
+    call = wait_until(reported_call, explain=lambda: recorded_calls(setup, session))
     assert call is not None
     return call
 

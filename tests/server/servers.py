@@ -179,7 +179,7 @@ def _ready(server: Server) -> Iterator[Server]:
         wait_until(
             lambda: "ready" in server.out,
             alive=lambda: process.poll() is None,
-            why=lambda: server.err,
+            explain=lambda: server.err,
             seconds=READY_SECONDS,
         )
         server.url = load_credentials(server.data).url

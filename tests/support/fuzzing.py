@@ -8,7 +8,7 @@ from contextrender_bridge.base.wire import Json
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-HELD = "\x00held apart"
+SHELL_MARK = "\x00held apart"
 """The internal mark in stored shells, used here as input in all places."""
 
 fuzz = settings(
@@ -17,7 +17,7 @@ fuzz = settings(
     print_blob=True,
     suppress_health_check=[*HealthCheck],
 )
-TEXTS = st.one_of(st.just(HELD), st.text(max_size=8))
+TEXTS = st.one_of(st.just(SHELL_MARK), st.text(max_size=8))
 JSON = st.recursive(
     st.one_of(
         st.none(),

@@ -43,7 +43,7 @@ class Agent:
         self.client.sync(self.session, history)
         self.acknowledged = history
 
-    def stored(self) -> list[Json]:
+    def stored_messages(self) -> list[Json]:
         (branch,) = self.client.export_session(self.session)["branches"]
         return branch["messages"]
 
@@ -82,4 +82,4 @@ def agents_at_work(server: Server, forgiven: int = 503) -> Iterator[Callable[[],
         for run in runs:
             run.result()
         for agent in agents:
-            assert agent.stored()[: len(agent.acknowledged)] == agent.acknowledged
+            assert agent.stored_messages()[: len(agent.acknowledged)] == agent.acknowledged

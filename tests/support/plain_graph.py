@@ -45,7 +45,7 @@ def check_graph(graph: Graph, sessions: dict[str, list[list[Json]]]) -> None:
     branches: dict[str, dict[int, Node]] = {}
     for session, branch, _ in graph.pairs("HasBranch"):
         branches.setdefault(session.fields["key"], {})[branch.fields["number"]] = branch
-    assert {key: sorted(found) for key, found in branches.items()} == {
+    assert {key: sorted(by_number) for key, by_number in branches.items()} == {
         key: list(range(len(lines))) for key, lines in sessions.items()
     }
     seen_ids: set[str] = set()
@@ -63,7 +63,7 @@ def check_graph(graph: Graph, sessions: dict[str, list[list[Json]]]) -> None:
             assert (fields["messages"], fields["events"]) == (len(messages), len(line))
             ids = [event.id for event in line]
             seen_ids |= {*ids}
-            expected |= {(kind, ids[a], ids[b], *rest) for kind, a, b, *rest in edges}
+            expected |= {(kind, ids[a], ids[b], *values) for kind, a, b, *values in edges}
     assert seen_ids == {node.id for node in graph.nodes.values() if node.kind in EVENTS}
     stored_edges = [
         (edge.kind, edge.source, edge.target, *sorted(edge.fields.get("values", [])))

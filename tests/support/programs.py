@@ -35,7 +35,7 @@ def serving_program(
             wait_until(
                 lambda: answers(probe),
                 alive=lambda: process.poll() is None,
-                why=log.read_text,
+                explain=log.read_text,
                 seconds=START_SECONDS,
             )
             yield process

@@ -33,8 +33,8 @@ class ProviderDouble:
             f"CONTEXTRENDER_{kind.upper()}": model for kind, model in models.items()
         }
 
-    def reply(self, asked: ModelRequest) -> Reply:
-        body = asked.json
+    def reply(self, request: ModelRequest) -> Reply:
+        body = request.json
         self.requests.append(body)
         status, value = self.answer(body)
         return json_reply(value, status)

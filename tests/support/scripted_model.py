@@ -102,7 +102,7 @@ class Model:
         if not reply.breaks:
             await send({"type": "http.response.body", "body": b""})
 
-    def next(self, asked: ModelRequest) -> Reply:
+    def next(self, request: ModelRequest) -> Reply:
         return self.script.pop(0) if self.script else json_reply(chat("hello"))
 
 
@@ -141,12 +141,12 @@ def json_reply(value: Any, status: int = 200, **headers: str) -> Reply:
     return Reply([body], status, [(b"content-type", b"application/json"), length, *extra])
 
 
-def stream(events: list[Any], *, named: bool = False, pause: float = 0.0) -> Reply:
-    """Return a reply of server-sent events; `named` adds an `event:` line to each."""
+def stream(events: list[Any], *, event_lines: bool = False, pause: float = 0.0) -> Reply:
+    """Return a reply of server-sent events; `event_lines` adds an `event:` line to each."""
     chunks = []
     for event in events:
         data = event if isinstance(event, str) else json.dumps(event, separators=(", ", " : "))
-        name = f"event: {event['type']}\n" if named else ""
+        name = f"event: {event['type']}\n" if event_lines else ""
         chunks.append(f"{name}data: {data}\n\n".encode())
     return Reply(chunks, 200, [(b"content-type", b"text/event-stream; charset=utf-8")], pause)
 
@@ -270,11 +270,17 @@ def answer_chat(streams: bool, text: str | None = None, calls: list[Json] | None
 
 def answer_messages(streams: bool, blocks: list[Json], *more: str) -> Reply:
     events = anthropic_events(blocks, *more)
-    return stream(events, named=True) if streams else json_reply(anthropic_message(blocks, *more))
+    return (
+        stream(events, event_lines=True)
+        if streams
+        else json_reply(anthropic_message(blocks, *more))
+    )
 
 
 def answer_responses(streams: bool, items: list[Json]) -> Reply:
-    return stream(response_events(items), named=True) if streams else json_reply(response(items))
+    return (
+        stream(response_events(items), event_lines=True) if streams else json_reply(response(items))
+    )
 
 
 def _opened(block: Json) -> tuple[Json, list[Json]]:
@@ -309,8 +315,8 @@ if __name__ == "__main__":
     class Always(Model):
         """Sends the same reply at once and records nothing."""
 
-        def next(self, asked: ModelRequest) -> Reply:
+        def next(self, request: ModelRequest) -> Reply:
             self.requests.clear()
-            return STREAM if asked.json.get("stream") else PLAIN
+            return STREAM if request.json.get("stream") else PLAIN
 
     uvicorn.run(Always(), port=int(sys.argv[1]), log_config=None, access_log=False, lifespan="off")

@@ -151,7 +151,7 @@ def uses(messages: Sequence[Json]) -> list[tuple[int, int, list[str]]]:
     return found_uses
 
 
-def lacking(
+def misses(
     messages: Sequence[Json], prompts: Mapping[int, Sequence[Json]]
 ) -> set[tuple[int, int, str]]:
     """Return the misses: turn, result's position and value that an answer used but its prompt did
@@ -166,8 +166,8 @@ def lacking(
         last_prompt[turn] = frozenset().union(*map(values, texts))
     return {
         (number[at[event]], result, value)
-        for event, result, drawn in uses(messages)
-        for value in drawn
+        for event, result, used_values in uses(messages)
+        for value in used_values
         if value not in last_prompt[number[at[event]]]
     }
 
@@ -225,7 +225,7 @@ class RetainedText:
     """The retained text: dropped turns, dropped messages, and the tokens of the remaining text."""
 
     dropped_turns: list[int]
-    left_messages: set[int]
+    dropped_messages: set[int]
     tokens: int
 
 
@@ -235,24 +235,25 @@ def retained(messages: Sequence[Json], budget: int, count: Count) -> RetainedTex
     outside = outside_budget(messages)
     number = turns(messages)
     users = [p for p, message in enumerate(messages) if message["role"] == "user"]
-    kept = RetainedText([], set(), 0)
+    retained_text = RetainedText([], set(), 0)
 
     def charged() -> int:
         return sum(
             own_tokens(message, count)
             for position, message in enumerate(messages)
-            if message["role"] != "tool" and position not in outside | kept.left_messages
+            if message["role"] != "tool"
+            and position not in outside | retained_text.dropped_messages
         )
 
     for turn in range(1, sum(message["role"] == "assistant" for message in messages)):
         if charged() <= budget:
             break
-        kept.dropped_turns.append(turn)
-        kept.left_messages |= {
+        retained_text.dropped_turns.append(turn)
+        retained_text.dropped_messages |= {
             p for p in range(len(messages)) if number[p] == turn and p not in outside | {*users[:1]}
         }
-    kept.tokens = charged()
-    return kept
+    retained_text.tokens = charged()
+    return retained_text
 
 
 def unit(vector: Sequence[float]) -> list[float]:
@@ -261,9 +262,9 @@ def unit(vector: Sequence[float]) -> list[float]:
     return [x / length if length else 0.0 for x in vector]
 
 
-def cosine(one: Sequence[float], other: Sequence[float]) -> float:
+def cosine(first: Sequence[float], second: Sequence[float]) -> float:
     """Return the cosine of two unit vectors, rounded to 6 decimals."""
-    return round(sum(x * y for x, y in zip(one, other, strict=True)), 6)
+    return round(sum(x * y for x, y in zip(first, second, strict=True)), 6)
 
 
 Embed = Callable[[str], Sequence[float]]
@@ -336,14 +337,14 @@ def candidates(
                 call_cost,
                 call_cost + max(100, budget // 8) if cost > budget else cost,
                 cost > budget,
-                position in call_of_result and position not in text.left_messages,
+                position in call_of_result and position not in text.dropped_messages,
             )
         )
     return rows
 
 
 def choice(
-    found: Sequence[Candidate], useful: Sequence[float], budget: int, free: int, penalty: float
+    candidates: Sequence[Candidate], useful: Sequence[float], budget: int, free: int, penalty: float
 ) -> tuple[list[int], dict[int, int]]:
     """Return the selected candidates in order, and the token limits of those with a substitute.
 
@@ -351,17 +352,17 @@ def choice(
     budget.
     Older ones share what the complete results leave over, as long as an eighth is left.
     """
-    competing = [c.may_show and (c.age == 1 or not c.oversized) for c in found]
-    costs = [c.cost if some else free + 1 for c, some in zip(found, competing, strict=True)]
-    matrix = [[cosine(a.vector, b.vector) for b in found] for a in found]
+    competing = [c.may_show and (c.age == 1 or not c.oversized) for c in candidates]
+    costs = [c.cost if some else free + 1 for c, some in zip(candidates, competing, strict=True)]
+    matrix = [[cosine(a.vector, b.vector) for b in candidates] for a in candidates]
     selected = greedy(useful, costs, free, matrix, penalty)
-    limits = {r: max(100, budget // 8) for r in selected if found[r].oversized}
+    limits = {r: max(100, budget // 8) for r in selected if candidates[r].oversized}
     room = free - sum(costs[r] for r in selected)
-    older = [r for r, c in enumerate(found) if c.may_show and c.oversized and c.age > 1]
+    older = [r for r, c in enumerate(candidates) if c.may_show and c.oversized and c.age > 1]
     for result in sorted(older, key=lambda r: useful[r], reverse=True):
         limit = max(100, budget // 8)
-        if limit + found[result].call_cost <= room:
+        if limit + candidates[result].call_cost <= room:
             selected.append(result)
             limits[result] = limit
-            room -= limit + found[result].call_cost
+            room -= limit + candidates[result].call_cost
     return selected, limits

@@ -177,7 +177,7 @@ def render(
         texts_of=reader(messages),
         agent_defaults=agent_defaults,
         pins=pins,
-        previous=max(selections, key=lambda one: one.messages, default=None),
+        previous=max(selections, key=lambda selection: selection.messages, default=None),
         select_answered=True,
     )
     history.remember(settings, rendered.selection)
@@ -256,13 +256,13 @@ def decisions_of(rendered: RenderedCall) -> dict[str, Any]:
     }
 
 
-def check_shown(messages: Sequence[Json], rendered: RenderedCall, shown: list[Json]) -> None:
+def check_shown(messages: Sequence[Json], rendered: RenderedCall, prompt: list[Json]) -> None:
     """Check the token count of a prompt, and that every call and result has its counterpart."""
     outside = slow_rules.outside_budget(messages)
-    items = zip(shown, rendered.items, strict=True)
+    items = zip(prompt, rendered.items, strict=True)
     inside = [message for message, item in items if item["message"] not in outside]
     assert slow_rules.tokens(inside, COUNTER.text) == rendered.tokens_after
-    check_messages(shown, 0)
-    calls = sum(len(message.get("tool_calls") or []) for message in shown)
-    results = sum(message["role"] == "tool" for message in shown)
-    assert len(slow_rules.answers(shown)) == calls == results
+    check_messages(prompt, 0)
+    calls = sum(len(message.get("tool_calls") or []) for message in prompt)
+    results = sum(message["role"] == "tool" for message in prompt)
+    assert len(slow_rules.answers(prompt)) == calls == results

@@ -28,8 +28,8 @@ def result(call_id: str, content: Any) -> Json:
     return {"role": "tool", "tool_call_id": call_id, "content": content}
 
 
-def step(call_id: str, name: str, arguments: Any, content: Any, said: Any = None) -> list[Json]:
-    return [assistant(said, call(call_id, name, arguments)), result(call_id, content)]
+def step(call_id: str, name: str, arguments: Any, content: Any, text: Any = None) -> list[Json]:
+    return [assistant(text, call(call_id, name, arguments)), result(call_id, content)]
 
 
 def agent_run(turns: int, *, lines: int = 12) -> list[Json]:
@@ -45,8 +45,8 @@ def agent_run(turns: int, *, lines: int = 12) -> list[Json]:
             f"row {row}: {order} moved via hub_{(turn * 3 + row) % 9} on day {row}"
             for row in range(lines)
         ]
-        found = f"order {order} precedes ORD-{1001 + turn}, clerk_{turn}@example.com\n"
-        text = found + "\n".join(rows)
+        order_line = f"order {order} precedes ORD-{1001 + turn}, clerk_{turn}@example.com\n"
+        text = order_line + "\n".join(rows)
         messages += step(f"call_{turn}", "get_order", arguments, text, f"I look up {order}.")
         if turn % 5 == 4:
             messages.append(user(f"What about clerk_{turn - 2}@example.com?"))

@@ -8,15 +8,15 @@ def wait_until[T](
     condition: Callable[[], T],
     *,
     alive: Callable[[], bool] = lambda: True,
-    why: Callable[[], object] = lambda: "it did not come",
+    explain: Callable[[], object] = lambda: "it did not come",
     seconds: float = 120,
 ) -> T:
     """Return the value of `condition` once it is true.
 
-    Fails with `why` after so many seconds, or as soon as what is to bring it about is not `alive`.
+    Fail with the result of `explain` after `seconds`, or as soon as `alive` returns False.
     """
     deadline = time.monotonic() + seconds
     while not (value := condition()):
-        assert alive() and time.monotonic() < deadline, why()
+        assert alive() and time.monotonic() < deadline, explain()
         time.sleep(0.02)
     return value

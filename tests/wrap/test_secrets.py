@@ -107,7 +107,7 @@ def test_no_process_has_a_secret_in_its_arguments(
         wait_until(
             lambda: (tmp_path / "told").exists(),
             alive=lambda: process.poll() is None,
-            why=lambda: (tmp_path / "err").read_text(),
+            explain=lambda: (tmp_path / "err").read_text(),
         )
         report = json.loads((tmp_path / "told").read_text())
         secrets = secrets_in(report)

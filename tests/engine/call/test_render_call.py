@@ -149,9 +149,9 @@ def test_retained_text_equals_reference(messages: list[Json], budget: int, polic
     assert list(retained.dropped_turns) == expected.dropped_turns
     assert bool(retained.cut) == (expected.tokens > budget)
     positions = {item["message"] for item in rendered.items}
-    assert not positions & expected.left_messages
+    assert not positions & expected.dropped_messages
     for position, message in enumerate(messages):
-        if message["role"] == "tool" or position in expected.left_messages:
+        if message["role"] == "tool" or position in expected.dropped_messages:
             continue
         if slow_rules.own_tokens(message, COUNTER.text) and position not in retained.cut:
             assert position in positions

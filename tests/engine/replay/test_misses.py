@@ -82,7 +82,7 @@ def test_misses_equal_values_absent_from_prompts(policy: str) -> None:
         for missing_result in step.missing_results
         for value in missing_result.values
     }
-    assert misses_of == slow_rules.lacking(messages, prompts) != set()
+    assert misses_of == slow_rules.misses(messages, prompts) != set()
 
 
 def test_names_of_fields_and_tools_are_marked() -> None:

@@ -56,7 +56,7 @@ def test_two_versions_write_the_same_session(
                 agent.go_on()
                 history = agent.acknowledged
         assert len(history) == 2 * TURNS
-        assert [agent.stored() for agent in agents] == [history, history]
+        assert [agent.stored_messages() for agent in agents] == [history, history]
 
 
 @contextmanager

@@ -64,7 +64,7 @@ def wait_for_status(url: str, status: int) -> httpx.Response:
         responses.append(ready(url))
         return responses[-1].status_code == status
 
-    wait_until(reached, why=lambda: responses[-1].text)
+    wait_until(reached, explain=lambda: responses[-1].text)
     assert httpx.get(f"{url}/healthz/live").json() == {"status": "ok"}
     return responses[-1]
 
