@@ -77,7 +77,7 @@ def test_recall_by_position_falls_back_to_other_branches(owner: User) -> None:
 
 
 def test_restored_text_names_its_result_for_recall(api: Api) -> None:
-    run = reading(34, said={29: "function_2_77 again"})
+    run = reading(34, texts={29: "function_2_77 again"})
     live = {"budget": "auto", "policy": "contextrender_cache_aware", "agent_defaults": True}
     for stop in range(3, len(run) + 1, 2):
         messages = api("render", session="s", messages=run[:stop], **live)["messages"]

@@ -18,7 +18,7 @@ def test_no_replaced_line_is_restored(
 ) -> None:
     """The edit does not replace the line of `function_2_3`."""
     monkeypatch.setattr("bench.old_lines.LIVE", "contextrender_cache_aware@auto")
-    messages = run_with(edit, reads_again=False, used="function_2_3 again")
+    messages = run_with(edit, reads_again=False, late_text="function_2_3 again")
     path = tmp_path / "runs.jsonl"
     path.write_text(json.dumps({"id": "run", "source": "test", "messages": messages}))
     counts = count([path])
@@ -28,7 +28,7 @@ def test_no_replaced_line_is_restored(
 
 @EDIT_CASES
 def test_replaced_lines_are_counted(edit: dict[str, str]) -> None:
-    messages = run_with(edit, reads_again=False, used="")
+    messages = run_with(edit, reads_again=False, late_text="")
     mark = restored_mark(6, is_complete=False, edited_at=7)
     text = f"result\n\n{mark}{line_of(2, 3)}\n   {line_of(2, 77)}\n[…] 78\t{line_of(2, 78)}"
     counts = count_in_text(messages, len(messages) - 1, text)

@@ -263,8 +263,8 @@ def test_excerpt_line_names_recall_only_if_available(client: ContextRender, sess
     rendered = client.fit(session, messages, recalls=True, **fields)
     with_tool = client.fit(session, {"messages": messages, "tools": recall}, **fields)
 
-    def line(made: RenderedRequest) -> str:
-        return str(made.messages[2]["content"]).partition("\n")[0]
+    def line(request: RenderedRequest) -> str:
+        return str(request.messages[2]["content"]).partition("\n")[0]
 
     assert line(plain).endswith("; call its tool again for all of it]")
     assert line(rendered).endswith("; recall result 2 for all of it]")

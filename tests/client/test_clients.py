@@ -29,11 +29,13 @@ def run(credentials: Credentials, talk: Talk, **options: Any) -> Any:
     return asyncio.run(main())
 
 
-def run_client(kind: str, credentials: Credentials, method: str, *given: Any, **named: Any) -> Any:
+def run_client(
+    kind: str, credentials: Credentials, method: str, *arguments: Any, **fields: Any
+) -> Any:
     if kind == "async":
-        return run(credentials, lambda client: getattr(client, method)(*given, **named))
+        return run(credentials, lambda client: getattr(client, method)(*arguments, **fields))
     with ContextRender(credentials.url, credentials.token) as client:
-        return getattr(client, method)(*given, **named)
+        return getattr(client, method)(*arguments, **fields)
 
 
 class RecordingTransport(httpx.AsyncBaseTransport):
@@ -105,7 +107,7 @@ def test_fit_returns_the_callers_message_objects(
     assert rendered.changed
     assert not rendered.failure
     assert len(rendered.messages) < len(messages)
-    assert all(any(message is own for own in messages) for message in rendered.messages)
+    assert all(any(message is original for original in messages) for message in rendered.messages)
     assert rendered.reply["tokens_after"] <= 900
 
 

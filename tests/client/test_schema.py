@@ -53,8 +53,8 @@ def test_api_document_lists_endpoint_fields(walkers: dict[str, Any]) -> None:
     page = (app_dir() / "docs" / "api.md").read_text().replace("\n  ", " ")
     rows = re.findall(r"^- ((?:`\w+`(?:, )?)+) .*?: (.*)$", page.split("## ")[1], re.MULTILINE)
     documented_fields = {
-        walker: set(re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", named)))
-        for names, named in rows
+        walker: set(re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", description)))
+        for names, description in rows
         for walker in re.findall(r"\w+", names)
     }
     assert documented_fields == {name: fields_of(walker) for name, walker in walkers.items()}

@@ -123,14 +123,14 @@ class Console:
         self.service = service
         self.problems: list[str] = []
         page.on("pageerror", lambda error: self.problems.append(str(error)))
-        page.on("console", self._said)
-        page.on("dialog", self._asked)
+        page.on("console", self._record_message)
+        page.on("dialog", self._dismiss_dialog)
 
-    def _said(self, message: Any) -> None:
+    def _record_message(self, message: Any) -> None:
         if message.type in ("error", "warning"):
             self.problems.append(message.text)
 
-    def _asked(self, dialog: Any) -> None:
+    def _dismiss_dialog(self, dialog: Any) -> None:
         self.problems.append(f"a dialog: {dialog.message}")
         dialog.dismiss()
 

@@ -104,25 +104,25 @@ def test_narrow_screens_need_no_horizontal_scrolling(visit: Visit) -> None:
         assert console.page.evaluate("document.documentElement.scrollWidth") <= 360, view
 
 
-def presses(console: Console, until: str) -> int:
+def count_presses(console: Console, selector: str) -> int:
     """Return how often Tab is pressed until the selector has the focus."""
     for count in range(1, 60):
         console.page.keyboard.press("Tab")
-        if console.page.evaluate("until => document.activeElement?.matches(until)", until):
+        if console.page.evaluate("selector => document.activeElement?.matches(selector)", selector):
             return count
     return 60
 
 
-@pytest.mark.parametrize(("view", "wanted"), [("timeline", ".grid"), ("graph", ".picture canvas")])
-def test_main_picture_is_within_five_tabs(console: Console, view: str, wanted: str) -> None:
+@pytest.mark.parametrize(("view", "picture"), [("timeline", ".grid"), ("graph", ".picture canvas")])
+def test_main_picture_is_within_five_tabs(console: Console, view: str, picture: str) -> None:
     page = console.page
     page.goto(f"{console.service.server.url}/console/#/session/{ORDERS}/{view}")
-    page.locator(wanted).wait_for()
-    assert presses(console, "a.skip") == 1
+    page.locator(picture).wait_for()
+    assert count_presses(console, "a.skip") == 1
     page.keyboard.press("Enter")
-    assert presses(console, wanted) <= 4
+    assert count_presses(console, picture) <= 4
     page.get_by_role("navigation", name="Views of the session").locator("[aria-current]").focus()
-    assert presses(console, wanted) <= 5
+    assert count_presses(console, picture) <= 5
 
 
 def test_copy_button_confirms(visit: Visit) -> None:

@@ -203,7 +203,7 @@ def test_savings_view_recovers_with_service(console: Console) -> None:
     console.problems.clear()
 
 
-def found(console: Console) -> Any:
+def matches(console: Console) -> Any:
     return console.page.locator("ol.found > li")
 
 
@@ -211,16 +211,16 @@ def test_search_result_leads_to_its_message(console: Console) -> None:
     console.open(ORDERS).page.get_by_role("link", name="Search", exact=True).last.click()
     console.page.get_by_label("Text to find").fill("ord_")
     console.page.get_by_role("button", name="Search", exact=True).click()
-    expect(found(console)).to_have_count(25)
-    expect(found(console).locator("mark").first).to_have_text("ORD_")
+    expect(matches(console)).to_have_count(25)
+    expect(matches(console).locator("mark").first).to_have_text("ORD_")
     assert console.page.url.endswith(f"#/search?text=ord_&session={ORDERS}")
     console.page.get_by_role("button", name="Search further").click()
-    expect(found(console)).to_have_count(50)
-    result = found(console).filter(has=console.page.get_by_text("result", exact=True)).first
+    expect(matches(console)).to_have_count(50)
+    result = matches(console).filter(has=console.page.get_by_text("result", exact=True)).first
     link = result.get_by_role("link")
     position = (link.text_content() or "").partition("#")[2].partition(" ")[0]
     console.page.reload()
-    expect(found(console)).to_have_count(25)
+    expect(matches(console)).to_have_count(25)
     console.page.get_by_role("button", name="Search further").click()
     link.click()
     expect(console.page.get_by_role("heading", name=ORDERS, level=1)).to_be_visible()

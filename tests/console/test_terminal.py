@@ -162,9 +162,9 @@ def test_unique_prefix_of_a_name_is_accepted(service: Service) -> None:
 def test_json_output_equals_endpoint(service: Service, command: list[str]) -> None:
     report = json.loads(run(service, *command, "--json"))
     if command == ["sessions"]:
-        (found,) = [session for session in report["sessions"] if session["session"] == ORDERS]
-        assert [found] == service("list_sessions", query=ORDERS)["sessions"]
-        assert found["totals"]["calls"] > 0
+        (row,) = [session for session in report["sessions"] if session["session"] == ORDERS]
+        assert [row] == service("list_sessions", query=ORDERS)["sessions"]
+        assert row["totals"]["calls"] > 0
     elif command[0] == "show":
         assert report["turns"] == service.timeline(ORDERS)
     else:
@@ -237,7 +237,7 @@ def test_savings_are_equal_in_every_view(service: Service, console: Console) -> 
     printed = {row["model"]: row for row in run_json(service, "savings")["rows"]}
     listed = {s["session"]: s for s in run_json(service, "sessions", "--limit", "200")["sessions"]}
     for model in MODELS:
-        row, counted = rows[model], listed[model]["totals"]
+        row, totals_in_list = rows[model], listed[model]["totals"]
         totals = complete(service, "savings", session=model)["totals"]
         assert printed[model] == row
         assert (totals["turns"], totals["prompt"], totals["full"]) == (
@@ -246,11 +246,11 @@ def test_savings_are_equal_in_every_view(service: Service, console: Console) -> 
         assert (totals["cached"], totals["output"]) == (row["cached"], row["output"])
         assert totals["cost"] == pytest.approx(row["cost"])
         assert totals["full_cost"] == pytest.approx(row["full_cost"])
-        assert (counted["calls"], counted["prompt"], counted["full"]) == (
+        assert (totals_in_list["calls"], totals_in_list["prompt"], totals_in_list["full"]) == (
             *(row["calls"], row["prompt"], row["full_capped"]),
         )
         for name in ("steps", "steps_with_misses", "misses"):
-            assert counted[name] == row[name] == totals[name]
+            assert totals_in_list[name] == row[name] == totals[name]
         link = service("share_session", session=model, days=1)
         secret = link["path"].split("view=")[1].split("&")[0]
         assert complete(service.of(secret), "savings", session=model)["totals"] == totals
@@ -282,7 +282,7 @@ def test_savings_are_equal_in_every_view(service: Service, console: Console) -> 
 
 
 @pytest.mark.parametrize(
-    ("steps", "missing", "share"),
+    ("steps", "misses", "share"),
     [
         (0, 0, "–"),
         (4, 0, "100%"),
@@ -292,8 +292,8 @@ def test_savings_are_equal_in_every_view(service: Service, console: Console) -> 
         (9_999, 1, "99.9%"),
     ],
 )
-def test_share_below_one_is_never_100_percent(steps: int, missing: int, share: str) -> None:
-    assert headline_share({"steps": steps, "steps_with_misses": missing}) == share
+def test_share_below_one_is_never_100_percent(steps: int, misses: int, share: str) -> None:
+    assert headline_share({"steps": steps, "steps_with_misses": misses}) == share
 
 
 def test_replay_of_a_recorded_session_is_named(service: Service, console: Console) -> None:
@@ -328,8 +328,10 @@ def test_terminal_counts_uses_of_old_versions(service: Service) -> None:
 @pytest.mark.usefixtures("old_versions")
 def test_console_marks_uses_of_old_versions(console: Console) -> None:
     page = console.open(SESSION, "call", 3).page
-    used = page.get_by_label("Results it used")
-    expect(used.get_by_text(MARK)).to_have_attribute("title", "The file was edited at call 2")
+    used_results = page.get_by_label("Results it used")
+    expect(used_results.get_by_text(MARK)).to_have_attribute(
+        "title", "The file was edited at call 2"
+    )
     expect(page.locator(".scores").get_by_text(MARK)).to_have_count(1)
     page = console.open(SESSION, "call", 2).page
     expect(page.get_by_label("Results it used")).not_to_contain_text(MARK)

@@ -185,8 +185,8 @@ def test_call_view_uses_settings_in_address(console: Console, service: Service) 
         expect(console.page.locator(".budget")).to_contain_text(
             f"{other['tokens_after']:,} of 3,000 tokens"
         )
-        expect(console.page.locator(".tag.complete")).to_have_count(len(shown(other)))
-        dropped_count = len(shown(reply) - shown(other))
+        expect(console.page.locator(".tag.complete")).to_have_count(len(visible_results(other)))
+        dropped_count = len(visible_results(reply) - visible_results(other))
         expect(console.page.locator(".call .verdict")).to_contain_text(
             f"without {dropped_count} that"
         )
@@ -243,8 +243,8 @@ def test_two_calls_are_compared(console: Console, service: Service) -> None:
     expect(status).to_contain_text("messages differ")
 
 
-def shown(told: dict[str, Any]) -> set[int]:
-    return {row["position"] for row in told["results"] if row["display"] != "omitted"}
+def visible_results(reply: dict[str, Any]) -> set[int]:
+    return {row["position"] for row in reply["results"] if row["display"] != "omitted"}
 
 
 def test_result_is_formatted_with_used_values_marked(console: Console, service: Service) -> None:

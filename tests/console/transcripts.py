@@ -58,9 +58,9 @@ class _Run:
             return f"{self._pick(self.orders)} needs another look. {self.hostile}"
         return self.hostile
 
-    def _pick(self, known: list[str]) -> str:
+    def _pick(self, values: list[str]) -> str:
         """Return mostly a recent value, sometimes an old one."""
-        recent = known[-6:] if self.random.random() < 0.75 else known
+        recent = values[-6:] if self.random.random() < 0.75 else values
         return self.random.choice(recent)
 
     def _number(self, digits: int) -> int:

@@ -153,10 +153,10 @@ def _tool_use(call: Json) -> Json:
     return {"type": "tool_use", "id": call["id"], "name": body["name"], "input": _object(arguments)}
 
 
-def _object(given: Any) -> Json:
+def _object(arguments: Any) -> Json:
     """Return the arguments if they are a JSON object, otherwise an object with them."""
     try:
-        parsed = json.loads(given)
+        parsed = json.loads(arguments)
     except (TypeError, ValueError):
         parsed = None
-    return parsed if isinstance(parsed, dict) else {"value": given}
+    return parsed if isinstance(parsed, dict) else {"value": arguments}

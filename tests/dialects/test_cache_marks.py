@@ -64,17 +64,17 @@ def test_breakpoint_is_on_last_block_of_its_message() -> None:
     assert marked_messages(new_body) == [0, 3, 4, 8]
 
 
-@pytest.mark.parametrize("own", [1, 2, 3, 4])
-def test_request_has_at_most_four_breakpoints(own: int) -> None:
+@pytest.mark.parametrize("existing", [1, 2, 3, 4])
+def test_request_has_at_most_four_breakpoints(existing: int) -> None:
     body = conversation(4)
     body["tools"] = [{"name": "look", "input_schema": {}}]
     spots: list[Json] = [body["tools"][0], body["system"][0], body["messages"][6]["content"][0]]
-    for spot in spots[: own - 1]:
+    for spot in spots[: existing - 1]:
         spot["cache_control"] = MARK
     new_body = apply_breakpoints(body, [1, 4, 5])
     assert len(marks(new_body)) == 4
     marked_before = marked_messages(body)
-    assert marked_messages(new_body) == sorted([*marked_before, *[0, 3, 4][: 4 - own]])
+    assert marked_messages(new_body) == sorted([*marked_before, *[0, 3, 4][: 4 - existing]])
 
 
 def test_existing_marks_count() -> None:

@@ -115,9 +115,9 @@ def blocks(number: int) -> list[Json]:
     return [assistant_blocks(text(f"Step {number}."), tool_use), user([result])]
 
 
-@pytest.mark.parametrize(("dialect", "made"), [("chat", chat), ("messages", blocks)])
-def test_messages_that_become_adjacent_are_merged(dialect: str, made: Any) -> None:
-    items = [user("Go."), *made(0), *made(1), *made(2), *made(3)]
+@pytest.mark.parametrize(("dialect", "step"), [("chat", chat), ("messages", blocks)])
+def test_messages_that_become_adjacent_are_merged(dialect: str, step: Any) -> None:
+    items = [user("Go."), *step(0), *step(1), *step(2), *step(3)]
     transcript = DIALECTS[dialect].read({"messages": items})
     messages = transcript.apply(plan_without(transcript.messages, 2, 4))["messages"]
     roles = [items[-2]["role"], items[-1]["role"]]

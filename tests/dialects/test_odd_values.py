@@ -84,16 +84,16 @@ ODD: list[Any] = [
 ]
 
 
-def spoilt(whole: Any, part: Any) -> Iterator[Any]:
-    """Yield copies of `whole` with each value in `part` replaced by each odd value."""
+def spoilt(body: Any, part: Any) -> Iterator[Any]:
+    """Yield copies of `body` with each value in `part` replaced by each odd value."""
     for key in part if isinstance(part, dict) else range(len(part)):
-        was = part[key]
+        original = part[key]
         for value in ODD:
             part[key] = value
-            yield copy.deepcopy(whole)
-        part[key] = was
-        if isinstance(was, (dict, list)):
-            yield from spoilt(whole, was)
+            yield copy.deepcopy(body)
+        part[key] = original
+        if isinstance(original, (dict, list)):
+            yield from spoilt(body, original)
 
 
 def plans(messages: list[Json]) -> Iterator[MessagePlan]:

@@ -36,18 +36,21 @@ def chat_call(name: str) -> Json:
     return {"id": name, "type": "function", "function": {"name": "look", "arguments": "{}"}}
 
 
-def chat_step(calls: list[Json], said: str | None = None) -> list[Json]:
+def chat_step(calls: list[Json], text: str | None = None) -> list[Json]:
     answers = [{"role": "tool", "tool_call_id": call["id"], "content": "x"} for call in calls]
-    return [{"role": "assistant", "content": said, "tool_calls": calls}, *answers]
+    return [{"role": "assistant", "content": text, "tool_calls": calls}, *answers]
 
 
 def use(name: str) -> Json:
     return {"type": "tool_use", "id": name, "name": "look", "input": {}}
 
 
-def blocks_step(calls: list[Json], *said: Json) -> list[Json]:
+def blocks_step(calls: list[Json], *blocks: Json) -> list[Json]:
     answers = [{"type": "tool_result", "tool_use_id": c["id"], "content": "x"} for c in calls]
-    return [{"role": "assistant", "content": [*said, *calls]}, {"role": "user", "content": answers}]
+    return [
+        {"role": "assistant", "content": [*blocks, *calls]},
+        {"role": "user", "content": answers},
+    ]
 
 
 def item_call(name: str) -> Json:

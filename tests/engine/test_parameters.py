@@ -26,8 +26,8 @@ def loaded(number: int, words: int) -> list[Json]:
 
 def run(*sizes: int) -> list[Json]:
     skills = itertools.chain.from_iterable(loaded(n, size) for n, size in enumerate(sizes))
-    question, *rest = agent_run(40)
-    return [question, *skills, *rest]
+    question, *later_messages = agent_run(40)
+    return [question, *skills, *later_messages]
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))

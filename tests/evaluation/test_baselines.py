@@ -80,8 +80,8 @@ def summary_hosts(rendered: RenderedCall) -> set[int]:
     return {result for result, substitute in excerpts.items() if substitute.kind == "summary"}
 
 
-def shown_summary(shown: list[Json]) -> Json:
-    (only,) = [m for m in shown if str(m["content"]).startswith("[Summary")]
+def shown_summary(prompt: list[Json]) -> Json:
+    (only,) = [m for m in prompt if str(m["content"]).startswith("[Summary")]
     return only
 
 

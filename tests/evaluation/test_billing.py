@@ -7,8 +7,8 @@ from contextrender_bridge.engine.text.tokens import counter_for
 from contextrender_bridge.evaluation.billing import AnthropicCache, OpenAICache, Prompts, Unit
 
 
-def units(*named: tuple[str, int]) -> list[Unit]:
-    return [Unit(name, tokens) for name, tokens in named]
+def units(*sizes: tuple[str, int]) -> list[Unit]:
+    return [Unit(name, tokens) for name, tokens in sizes]
 
 
 A, B, C, D = ("a", 1_000), ("b", 500), ("c", 300), ("d", 2_000)

@@ -26,9 +26,9 @@ from tests.support.transcripts import agent_run, assistant, user
 
 BEFORE = agent_run(60)
 TEXTS, NEWEST, RENDERED, SUMMARY = METHODS
-USED = [1, 30, 50, 59]
+USED_CLERKS = [1, 30, 50, 59]
 """The clerks named by the steps after the compaction; each is in exactly one result."""
-STEPS = [assistant(f"I write to clerk_{number}@example.com.") for number in USED]
+STEPS = [assistant(f"I write to clerk_{number}@example.com.") for number in USED_CLERKS]
 SUMMARY_WORDS = "Orders were looked up one after the other; most are on their way. " * 100
 
 
@@ -48,7 +48,7 @@ def scores() -> list[MethodScore]:
 def complete(scores: list[MethodScore], method: str, size: int) -> int:
     method_scores = [score for score in scores if (score.method, score.size) == (method, size)]
     assert [score.session for score in method_scores] == ["a#1", "b#1"]
-    assert all(score.steps == len(USED) for score in method_scores)
+    assert all(score.steps == len(USED_CLERKS) for score in method_scores)
     assert len({score.complete for score in method_scores}) == 1
     return method_scores[0].complete
 
@@ -103,17 +103,17 @@ def test_table_has_a_row_for_each_method(scores: list[MethodScore]) -> None:
     assert table.rows[3][-1] == "100.0% [100.0,100.0]"
 
 
-def check_repeated(messages: list[dict[str, object]], window: int, size: int, least: int) -> None:
+def check_repeated(messages: list[dict[str, object]], window: int, size: int, minimum: int) -> None:
     """Check that the text does not grow, and that compactions are at least some turns apart."""
     compactions = repeat_compactions(messages, "", window, size)
-    assert len(compactions) >= least
+    assert len(compactions) >= minimum
     assert all(compaction.tokens_after <= size + 10 for compaction in compactions)
     assert min(compaction.share_freed for compaction in compactions) > 0.5
-    assert all(later.turn - one.turn > 3 for one, later in pairwise(compactions))
+    assert all(later.turn - earlier.turn > 3 for earlier, later in pairwise(compactions))
 
 
 def test_repeated_compactions_free_equally_much() -> None:
-    check_repeated(agent_run(300), window=20_000, size=4_000, least=3)
+    check_repeated(agent_run(300), window=20_000, size=4_000, minimum=3)
 
 
 def test_sentence_on_one_repeated_compaction() -> None:
@@ -123,4 +123,4 @@ def test_sentence_on_one_repeated_compaction() -> None:
 
 @pytest.mark.slow
 def test_repeated_compactions_over_two_million_tokens() -> None:
-    check_repeated(agent_run(1_700, lines=60), window=200_000, size=DEFAULT_TOKENS, least=12)
+    check_repeated(agent_run(1_700, lines=60), window=200_000, size=DEFAULT_TOKENS, minimum=12)

@@ -18,9 +18,9 @@ from contextrender_bridge.evaluation.workers import replay_runs
 from tests.support.transcripts import assistant, call, result, step, user
 
 
-def score_of(sent: Usage, full: Usage, own: Usage = NOTHING_USED) -> RunScore:
+def score_of(agent_usage: Usage, full: Usage, policy_usage: Usage = NOTHING_USED) -> RunScore:
     """Return a run with one call that has only token counts."""
-    case = CaseScore(Case("prune", 100), agent_usage=sent, policy_usage=own)
+    case = CaseScore(Case("prune", 100), agent_usage=agent_usage, policy_usage=policy_usage)
     case.recall.add_invocation(200, 80, 100)
     return RunScore("run", "", "", [case], "", full)
 

@@ -18,7 +18,7 @@ from tests.support.transcripts import assistant, step, user
 
 
 def figures(
-    cost: float, seen: float | None, loop: float | None = None, spread: float | None = 0.02
+    cost: float, turn_share: float | None, loop: float | None = None, spread: float | None = 0.02
 ) -> dict[str, Estimate]:
     """Return figures of a case with this share of a cost of $2 and this share of turns with all
     values."""
@@ -29,17 +29,17 @@ def figures(
         return Estimate(value, value - spread, value + spread)
 
     estimates = {"openai_calls": about(cost), "openai_loop": about(loop)}
-    estimates |= {"openai_dollars": about(2 * cost), "turns_with_all_values": about(seen)}
+    estimates |= {"openai_dollars": about(2 * cost), "turns_with_all_values": about(turn_share)}
     return estimates
 
 
 def verdict(*rows: tuple[int, dict[str, Estimate]], tasks: int = 9) -> Verdict:
-    cases = [(Case("contextrender_cache_aware", budget), found) for budget, found in rows]
+    cases = [(Case("contextrender_cache_aware", budget), estimates) for budget, estimates in rows]
     return verdict_on(cases, "openai", tasks)
 
 
-def budget(found: Verdict) -> int | None:
-    return found.best.case.budget if found.best else None
+def budget(verdict: Verdict) -> int | None:
+    return verdict.best.case.budget if verdict.best else None
 
 
 def test_cheapest_setting_with_few_misses_is_recommended() -> None:

@@ -19,15 +19,17 @@ from tests.server.servers import REPOSITORY
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 TEXTS = dict(texts())
-COMMANDS = [one for one in documented_commands() if one.words[0] == "contextrender"]
+COMMANDS = [command for command in documented_commands() if command.words[0] == "contextrender"]
 
 
-@pytest.mark.parametrize("one", COMMANDS, ids=lambda one: f"{one.document}: {' '.join(one.words)}")
-def test_documented_command_is_valid(one: DocumentedCommand) -> None:
-    command = pkgutil.resolve_name(SUBCOMMANDS[one.words[1]].module)
-    parser = argparse.ArgumentParser(prog=one.words[1])
-    command.add_arguments(parser)
-    parser.parse_args(one.words[2:])
+@pytest.mark.parametrize(
+    "command", COMMANDS, ids=lambda command: f"{command.document}: {' '.join(command.words)}"
+)
+def test_documented_command_is_valid(command: DocumentedCommand) -> None:
+    module = pkgutil.resolve_name(SUBCOMMANDS[command.words[1]].module)
+    parser = argparse.ArgumentParser(prog=command.words[1])
+    module.add_arguments(parser)
+    parser.parse_args(command.words[2:])
 
 
 @pytest.mark.parametrize("document", TEXTS)
@@ -70,13 +72,13 @@ NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 
 
 @pytest.mark.parametrize(
-    ("page", "least"),
+    ("page", "minimum"),
     [("docs/security.md", 30), ("py_bridge/contextrender_bridge/runtime/README.md", 10)],
 )
-def test_each_claim_names_existing_tests(page: str, least: int) -> None:
+def test_each_claim_names_existing_tests(page: str, minimum: int) -> None:
     checked, _, _ = TEXTS[page].partition("## Known limits")
     claims = [line for line in checked.splitlines() if line.startswith("- ")]
-    assert len(claims) > least
+    assert len(claims) > minimum
     for claim in claims:
         matches = NAMED_TEST.findall(claim)
         assert matches, claim

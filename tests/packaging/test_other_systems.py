@@ -53,12 +53,12 @@ print("served")
 
 @pytest.mark.release
 @pytest.mark.parametrize("system", ["macos", "windows"])
-@pytest.mark.parametrize(("then", "said"), [(IMPORTED, "imported"), (SERVED, "served")])
+@pytest.mark.parametrize(("then", "output"), [(IMPORTED, "imported"), (SERVED, "served")])
 def test_package_works_without_linux_features(
-    system: str, then: str, said: str, tmp_path: Path
+    system: str, then: str, output: str, tmp_path: Path
 ) -> None:
     command = [sys.executable, "-c", TAKEN_AWAY + then, system, str(tmp_path / "data")]
     process = subprocess.run(command, capture_output=True, text=True)
-    assert process.stdout.endswith(f"{said}\n"), process.stderr
-    if system == "windows" and said == "served":
+    assert process.stdout.endswith(f"{output}\n"), process.stderr
+    if system == "windows" and output == "served":
         assert process.stderr.count("run it in WSL") == 2

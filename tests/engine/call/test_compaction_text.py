@@ -142,14 +142,14 @@ LETTERS = st.text(st.characters(codec="utf-8"), max_size=400)
     st.lists(st.tuples(LETTERS, LETTERS, st.booleans()), max_size=30),
 )
 def test_text_never_exceeds_its_limit(
-    said: list[tuple[str, str]], shown: list[tuple[str, str, bool]]
+    texts: list[tuple[str, str]], result_rows: list[tuple[str, str, bool]]
 ) -> None:
-    spoken = [MessageText(2 * n, role, text * 5) for n, (role, text) in enumerate(said)]
+    messages = [MessageText(2 * n, role, text * 5) for n, (role, text) in enumerate(texts)]
     results = [
-        CompactedResult(2 * n + 1, "t", arguments, 9, text * 5, whole)
-        for n, (arguments, text, whole) in enumerate(shown)
+        CompactedResult(2 * n + 1, "t", arguments, 9, text * 5, is_complete)
+        for n, (arguments, text, is_complete) in enumerate(result_rows)
     ]
-    compaction = compaction_of(spoken, results, MIN_TOKENS)
+    compaction = compaction_of(messages, results, MIN_TOKENS)
     assert compaction.tokens <= MIN_TOKENS
     if "older results are omitted" not in compaction.text:
         assert all(f"esult {result.position}" in compaction.text for result in results)

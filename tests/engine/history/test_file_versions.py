@@ -92,9 +92,9 @@ def test_result_of_no_known_file_has_replaced_lines(tool: str, edit: Any) -> Non
     versions.add_call((1, 0), json.dumps({"command": "cat src/app.py"}))
     versions.add_result(0, (1, 0), "read")
     versions.add_call((3, 0), arguments(edit))
-    found = f"src/app.py:2:{OLD_LINE}\n"
-    expected = [] if tool == "create" else [found]
-    assert replaced_lines(found, versions) == expected
+    match = f"src/app.py:2:{OLD_LINE}\n"
+    expected = [] if tool == "create" else [match]
+    assert replaced_lines(match, versions) == expected
 
 
 def test_line_that_is_put_back_is_current() -> None:

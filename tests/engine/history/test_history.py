@@ -121,11 +121,11 @@ def test_history_from_store_equals_live_history(messages: list[Json], data: st.D
 def test_damaged_vector_does_not_stop_reading() -> None:
     results = [{"role": "tool", "tool_call_id": id, "content": f"ORD-{id}"} for id in "ab"]
     fields = stored_fields(results, dict(enumerate(np.eye(3, dtype=np.float32))))
-    for size, missing in ((0, []), (4, [0, 1]), (3, [0, 1])):
+    for size, positions in ((0, []), (4, [0, 1]), (3, [0, 1])):
         damaged = fields[1] | {"embedding": fields[1]["embedding"] + b"\0" * size}
         history = History()
         append_stored(history, [fields[0], damaged], AxisEmbedder.name)
-        assert history.vectors.missing_vectors(2) == missing
+        assert history.vectors.missing_vectors(2) == positions
 
 
 def test_digest_ignores_only_field_order() -> None:

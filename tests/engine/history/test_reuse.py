@@ -66,11 +66,11 @@ def listing(batch: int, count: int) -> list[Json]:
     return step(f"l{batch}", "list", "{}", "\n".join(days + accounts), "")
 
 
-def accounts_shown(used: str) -> float:
+def accounts_shown(pattern: str) -> float:
     """Return the share of account lines in the second half of the newest excerpt."""
     messages: list[Json] = [{"role": "user", "content": "go on"}, *listing(1, 20)]
     for number in range(20):
-        arguments = json.dumps({"account": used.format(number)})
+        arguments = json.dumps({"account": pattern.format(number)})
         messages += step(f"open{number}", "open", arguments, "done", "")
     messages += listing(2, 200)
     _, prompt = render(messages, 8_000, "contextrender_cache_aware", Parameters())

@@ -40,21 +40,21 @@ class Recorder:
             digests.append(digest_after(digests[-1] if digests else prefix, message))
         return match_branch(self.branches, self.head, offset, prefix, digests, self.history_of)
 
-    def record(self, whole: list[Json], offset: int = 0, prefix: str = "") -> BranchMatch:
+    def record(self, messages: list[Json], offset: int = 0, prefix: str = "") -> BranchMatch:
         """Record a history as the walkers do; return the branch match before."""
-        match = self.place(whole[offset:], offset, prefix)
-        new_messages = whole[match.matched :]
+        match = self.place(messages[offset:], offset, prefix)
+        new_messages = messages[match.matched :]
         branch = match.branch
         if not new_messages:
             return match
         if branch == ROOT or match.matched < self.branches[branch].messages:
             number = len(self.branches)
             shared = self.history_of(branch).first_events[match.matched] if branch != ROOT else 0
-            first = digest(whole, match.matched + 1)
+            first = digest(messages, match.matched + 1)
             self.branches.append(
                 BranchInfo(number, branch, match.matched, shared, first_digest=first)
             )
-            self.lines.append(whole[: match.matched])
+            self.lines.append(messages[: match.matched])
             branch = number
         self.lines[branch] += new_messages
         history = self.history_of(branch)
@@ -75,20 +75,20 @@ def digest(messages: Sequence[Json], count: int) -> str:
     return current
 
 
-def check_place(recorder: Recorder, whole: list[Json], found: BranchMatch) -> None:
+def check_place(recorder: Recorder, messages: list[Json], match: BranchMatch) -> None:
     """Assert that the match is the longest common prefix, on a branch that has it."""
     shared = [
-        [*takewhile(lambda pair: pair[0] == pair[1], zip(whole, line, strict=False))]
+        [*takewhile(lambda pair: pair[0] == pair[1], zip(messages, line, strict=False))]
         for line in recorder.lines
     ]
     longest = max(map(len, shared), default=0)
-    assert found.matched == longest
+    assert match.matched == longest
     if longest == 0:
-        assert found.branch == ROOT
+        assert match.branch == ROOT
     else:
-        assert recorder.lines[found.branch][:longest] == whole[:longest]
-        ends = [line for line in recorder.lines if line == whole[:longest]]
-        assert not ends or recorder.lines[found.branch] in ends
+        assert recorder.lines[match.branch][:longest] == messages[:longest]
+        ends = [line for line in recorder.lines if line == messages[:longest]]
+        assert not ends or recorder.lines[match.branch] in ends
 
 
 @given(st.data())

@@ -23,8 +23,8 @@ MODEL = "openai/scripted-chat"
 RESULT = 'timeout_ms = 4500\npath = "/srv/app/Main.py"\n' + "filler line\n" * 200
 
 
-def compact_result(*given: Any, **limits: Any) -> str:
-    text: str = result_writer().compact_result(*given, **limits)
+def compact_result(*arguments: Any, **limits: Any) -> str:
+    text: str = result_writer().compact_result(*arguments, **limits)
     return text
 
 

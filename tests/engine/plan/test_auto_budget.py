@@ -20,11 +20,11 @@ POLICY = "contextrender_cache_aware"
 STEP_DOWN = 1 - auto_budget.SHRINKAGE
 
 
-def reading(steps: int, lines: int = 120, said: dict[int, str] | None = None) -> list[Json]:
-    """Return a run that reads one file in each step; `said` maps steps to the agent's words."""
+def reading(steps: int, lines: int = 120, texts: dict[int, str] | None = None) -> list[Json]:
+    """Return a run that reads one file in each step; `texts` maps steps to the agent's texts."""
     messages = [user("read them all")]
     for file in range(steps):
-        words = (said or {}).get(file, "next")
+        words = (texts or {}).get(file, "next")
         arguments = json.dumps({"file": file})
         text = "".join(f"def function_{file}_{n}(argument): return {n}\n" for n in range(lines))
         messages += step(f"c{file}", "read", arguments, text, words)
@@ -43,7 +43,7 @@ def calls_of(messages: list[Json]) -> list[tuple[Any, list[Json]]]:
 @cache
 def calls_with_restored_result() -> list[tuple[Any, list[Json]]]:
     """Return the calls of a run that uses a file dropped long before."""
-    return calls_of(reading(34, said={29: "function_2_77 again"}))
+    return calls_of(reading(34, texts={29: "function_2_77 again"}))
 
 
 def test_budget_starts_at_24000_and_shrinks_without_faults() -> None:
@@ -64,7 +64,7 @@ def test_fault_raises_budget() -> None:
     )
     visible_name = next(name for n in range(120) if (name := f"function_28_{n}") in text)
     for name, faulted in ((hidden, True), (visible_name, False)):
-        after, _ = calls_of(reading(31, said={29: f"now {name}"}))[-1]
+        after, _ = calls_of(reading(31, texts={29: f"now {name}"}))[-1]
         assert after.selection.follows_miss is faulted
         expected = 1 + auto_budget.GROWTH if faulted else STEP_DOWN
         assert after.budget == pytest.approx(rendered.budget * expected, abs=2)
@@ -79,7 +79,7 @@ def test_automatic_budget_respects_model_window() -> None:
 
 
 def test_automatic_budget_depends_on_messages_only() -> None:
-    messages = reading(30, said={25: "function_1_17 function_2_3", 27: "function_3_90"})
+    messages = reading(30, texts={25: "function_1_17 function_2_3", 27: "function_3_90"})
     live = calls_of(messages)[-1]
     size = len(messages) - 2
     alone = render(messages[:size], AUTO, POLICY)
@@ -87,11 +87,11 @@ def test_automatic_budget_depends_on_messages_only() -> None:
     assert live[0].budget == alone[0].budget
 
 
-def restored_in(shown: list[Json], position: int) -> list[int]:
+def restored_in(prompt: list[Json], position: int) -> list[int]:
     """Return the numbers of messages to which text of a result was restored."""
     opens = (f"[Result {position}, which", f"[Parts of result {position}, which")
     return [
-        n for n, message in enumerate(shown) if any(o in str(message["content"]) for o in opens)
+        n for n, message in enumerate(prompt) if any(o in str(message["content"]) for o in opens)
     ]
 
 

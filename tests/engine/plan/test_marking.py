@@ -15,7 +15,7 @@ PARTS = [(11, 20), (31, 40), (61, 70)]
 LATER = '{"start_line": 200}'
 
 
-def shown(text: str, *lines: tuple[int, int]) -> list[tuple[int, int]]:
+def visible_ranges(text: str, *lines: tuple[int, int]) -> list[tuple[int, int]]:
     starts = [0]
     for line in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
@@ -39,7 +39,7 @@ def shown(text: str, *lines: tuple[int, int]) -> list[tuple[int, int]]:
 def test_omitted_lines_are_described(
     text: str, lines: list[tuple[int, int]], tool: str, arguments: str, expected: str
 ) -> None:
-    assert describe_omitted_lines(text, shown(text, *lines), tool, arguments) == expected
+    assert describe_omitted_lines(text, visible_ranges(text, *lines), tool, arguments) == expected
 
 
 def test_excerpt_of_newest_result_names_next_offset() -> None:

@@ -26,21 +26,23 @@ def line_of(file: int, number: int) -> str:
     return f"def function_{file}_{number}(argument): return {number}"
 
 
-def run_with(edit: Json | None, *, reads_again: bool, used: str) -> list[Json]:
+def run_with(edit: Json | None, *, reads_again: bool, late_text: str) -> list[Json]:
     """Return a run that reads files, edits the third one, and uses a value of it late.
 
     It may read the third file again.
     """
     messages = [user("read them all")]
     for file in range(40 if reads_again else 34):
-        words = used if file == (36 if reads_again else 29) else "next"
+        words = late_text if file == (36 if reads_again else 29) else "next"
         arguments = json.dumps({"path": f"src/file_{file}.py"})
         if file == 6 and edit:
             process = step("edit", "edit", json.dumps(edit), "done", "I edit it.")
             messages += process
         if file == 7 and reads_again:
-            again = file_text(2).replace(line_of(2, 77), "def function_2_new(argument): pass")
-            messages += step("again", "read", json.dumps({"path": "src/file_2.py"}), again, "again")
+            new_text = file_text(2).replace(line_of(2, 77), "def function_2_new(argument): pass")
+            messages += step(
+                "again", "read", json.dumps({"path": "src/file_2.py"}), new_text, "again"
+            )
         messages += step(f"c{file}", "read", arguments, file_text(file), words)
     return messages
 
@@ -74,7 +76,7 @@ EDITS: list[Any] = [
         + "\n+pass\n*** End Patch"
     },
 ]
-USED = "function_2_77 again"
+LATE_TEXT = "function_2_77 again"
 
 
 def lines_in(texts: list[str]) -> set[int]:
@@ -84,10 +86,10 @@ def lines_in(texts: list[str]) -> set[int]:
 
 @pytest.mark.parametrize("edit", EDITS)
 def test_replaced_lines_are_not_restored(edit: Json) -> None:
-    without_edit = restored_texts(run_with(None, reads_again=False, used=USED))
+    without_edit = restored_texts(run_with(None, reads_again=False, late_text=LATE_TEXT))
     assert max(lines_in(without_edit)) >= 5
     assert "before the edit" not in "".join(without_edit)
-    texts = restored_texts(run_with(edit, reads_again=False, used=USED))
+    texts = restored_texts(run_with(edit, reads_again=False, late_text=LATE_TEXT))
     assert lines_in(texts) <= set(range(5))
     for text in texts:
         assert ("as it was before the edit at call 7" in text) == bool(lines_in([text]))
@@ -95,13 +97,13 @@ def test_replaced_lines_are_not_restored(edit: Json) -> None:
 
 def test_written_file_is_not_restored_from_its_old_version() -> None:
     edit = {"path": "src/file_2.py", "content": file_text(2, "b")}
-    assert not lines_in(restored_texts(run_with(edit, reads_again=False, used=USED)))
+    assert not lines_in(restored_texts(run_with(edit, reads_again=False, late_text=LATE_TEXT)))
 
 
 def test_newest_version_is_restored() -> None:
     """Lines of the old version that the new one has, too, are restored from the new one."""
     edit = {"path": "src/file_2.py", "old_str": line_of(2, 77), "new_str": "pass"}
-    texts = restored_texts(run_with(edit, reads_again=True, used=USED))
+    texts = restored_texts(run_with(edit, reads_again=True, late_text=LATE_TEXT))
     restored = [text for text in texts if lines_in([text])]
     assert restored
     assert all("result 18," in text and "before the edit" not in text for text in restored)
@@ -111,7 +113,7 @@ def test_newest_version_is_restored() -> None:
 def test_excerpts_prefer_newest_version() -> None:
     """A line that both versions of a file have is in an excerpt of the newer one."""
     edit = {"path": "src/file_2.py", "old_str": line_of(2, 77), "new_str": "pass"}
-    messages = run_with(edit, reads_again=True, used="function_2_76 and function_2_77 again")
+    messages = run_with(edit, reads_again=True, late_text="function_2_76 and function_2_77 again")
     old, new = 2, 8
     rendered, _ = render(messages, 4000, "contextrender_excerpts")
     excerpts = rendered.selection.excerpts

@@ -20,7 +20,7 @@ from tests.engine.policies.test_policies_scores import talk
 from tests.support.strategies import COUNTER, modest, render, transcripts
 
 LARGE = [*agent_run(15), *write(1_500), *agent_run(12, seed=3)[1:], *write(4_000), *agent_run(9)]
-AGAIN = reading(34, said={29: "function_2_77 again"})
+RESTORING = reading(34, texts={29: "function_2_77 again"})
 LARGER = [*reading(24), *write(4_000), *reading(8, lines=900)[1:], *agent_run(9)[1:]]
 
 
@@ -82,8 +82,8 @@ def check_trail(
     [
         (LARGE, 1_500),
         (LARGE, 4_000),
-        (AGAIN, 24_000),
-        (AGAIN, AUTO),
+        (RESTORING, 24_000),
+        (RESTORING, AUTO),
         (LARGER, AUTO),
         (talk(40), 1_000),
     ],
@@ -101,7 +101,7 @@ def test_selection_of_any_policy_is_restored(messages: list[Json], budget: int) 
 
 
 @given(st.text(max_size=60), st.text(max_size=60), st.lists(st.integers(0, 70), max_size=3))
-def test_pieces_restore_any_text(text: str, own: str, starts: list[int]) -> None:
+def test_pieces_restore_any_text(text: str, own_text: str, starts: list[int]) -> None:
     ranges = tuple(number for start in sorted(starts) for number in (start, 5))
     for known_ranges in ((), ranges):
-        assert text_of(pieces_of(text, own, known_ranges), own)[0] == text
+        assert text_of(pieces_of(text, own_text, known_ranges), own_text)[0] == text

@@ -28,7 +28,7 @@ texts = st.lists(st.sampled_from(WORDS), max_size=4).map(lambda words: r"\n".joi
 messages_lists = st.lists(
     st.one_of(
         st.builds(user, texts),
-        st.builds(lambda text, given: assistant(text, call("c", "f", given)), texts, texts),
+        st.builds(lambda text, arguments: assistant(text, call("c", "f", arguments)), texts, texts),
         st.builds(result, st.just("c"), texts),
     ),
     max_size=14,
@@ -38,7 +38,7 @@ messages_lists = st.lists(
 @given(messages_lists)
 @settings(max_examples=60)
 def test_recall_events_equal_reference(messages: list[dict[str, Any]]) -> None:
-    def said(message: dict[str, Any]) -> set[str]:
+    def values_of(message: dict[str, Any]) -> set[str]:
         text = message["content"] + " "
         for tool_call in message.get("tool_calls", []):
             text += tool_call["function"]["arguments"]
@@ -54,8 +54,8 @@ def test_recall_events_equal_reference(messages: list[dict[str, Any]]) -> None:
         for r in range(j):
             if messages[r]["role"] != "tool":
                 continue
-            before: set[str] = set().union(*map(said, messages[:r]), set())
-            linked = (said(messages[r]) - before) & said(message)
+            before: set[str] = set().union(*map(values_of, messages[:r]), set())
+            linked = (values_of(messages[r]) - before) & values_of(message)
             if linked:
                 called = sum(m["role"] == "assistant" for m in messages[:r])
                 number = sum(m["role"] == "tool" for m in messages[:r])

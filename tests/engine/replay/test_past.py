@@ -42,7 +42,7 @@ def test_replayed_call_equals_rendering_of_its_prefix() -> None:
     run = make_run(24, 4)[:-1]
     replayed_calls = steps(past_of(run))
     history = History()
-    positions = [p for p, one in enumerate(run) if one["role"] == "assistant"] + [len(run)]
+    positions = [p for p, message in enumerate(run) if message["role"] == "assistant"] + [len(run)]
     assert len(replayed_calls) == len(positions)
     for step, position in zip(replayed_calls, positions, strict=True):
         history.extend(run[len(history) : position], COUNTER)

@@ -14,8 +14,8 @@ def best_of(options: list[Replayed]) -> int | None:
     return recommend([option.rating for option in options])
 
 
-def option(policy: str, budget: int | str, cost: float | None, missing: int) -> Replayed:
-    return Replayed(policy, budget, cost, 1.0, 100, missing)
+def option(policy: str, budget: int | str, cost: float | None, misses: int) -> Replayed:
+    return Replayed(policy, budget, cost, 1.0, 100, misses)
 
 
 def test_agent_default_is_recommended_unless_it_misses_more() -> None:

@@ -52,8 +52,8 @@ def test_advice_names_large_and_unused_tools() -> None:
     assert never.endswith("about $0.5000. Switch them off in the agent.")
     assert advise_on_tools([small]) == ["No tool floods, and every declared one was called."]
     assert advise_on_tools([replace(small, declared=0)]) == ["No tool floods."]
-    used = replace(bash, unused_tokens=500, excess_tokens=0)  # Its large result was used.
-    assert advise_on_tools([used, small])[0].startswith("No tool floods")
+    used_bash = replace(bash, unused_tokens=500, excess_tokens=0)  # Its large result was used.
+    assert advise_on_tools([used_bash, small])[0].startswith("No tool floods")
     unread = replace(small, name="mail", reused=0, tokens=70, dollars=0.5)
     (unused,) = advise_on_tools([small, unread])
     assert unused == "No answer used a result of mail: 70 tokens, about $0.5000."
@@ -63,6 +63,6 @@ def test_advice_names_large_and_unused_tools() -> None:
 
 
 def test_missing_prices_and_costs_are_left_out_of_sums() -> None:
-    one, other = ToolCost("look", tokens=5), ToolCost("look", tokens=5, dollars=2.0)
-    (tool,) = sum_costs([[one], [other], [one]])
+    unpriced, priced = ToolCost("look", tokens=5), ToolCost("look", tokens=5, dollars=2.0)
+    (tool,) = sum_costs([[unpriced], [priced], [unpriced]])
     assert (tool.tokens, tool.dollars, tool.declared_dollars) == (15, 2.0, None)

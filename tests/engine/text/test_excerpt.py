@@ -23,10 +23,10 @@ many_lines = st.lists(
 long_texts = st.one_of(texts(), many_lines)
 
 
-def kept_pieces(text: str, shown: str) -> Iterator[tuple[int, str]]:
+def kept_pieces(text: str, excerpt_text: str) -> Iterator[tuple[int, str]]:
     """Yield each piece of an excerpt with its offset in the text; assert the sizes of the gaps."""
     at = 0
-    for index, part in enumerate(GAP.split(shown)):
+    for index, part in enumerate(GAP.split(excerpt_text)):
         if index % 2:
             assert int(part) > 0
             at += int(part)
@@ -90,8 +90,8 @@ def test_pieces_with_most_values_come_first() -> None:
 def test_excerpt_time_is_linear(line: str) -> None:
     values = {f"item_{n}" for n in range(1_000)}
 
-    def shown(size: int) -> None:
+    def make_excerpt(size: int) -> None:
         text = excerpt(line * (size // len(line)), 1_500, COUNTER, values)
         assert COUNTER.text(text) <= 1_500
 
-    assert grows_in_proportion(shown, 50_000)
+    assert grows_in_proportion(make_excerpt, 50_000)

@@ -56,7 +56,7 @@ def test_failures_are_distinguished_from_successes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("messages", "told"),
+    ("messages", "title"),
     [
         ([user("Why is\n checkout slow?")], "Why is checkout slow?"),
         (
@@ -83,5 +83,5 @@ def test_failures_are_distinguished_from_successes() -> None:
         ),
     ],
 )
-def test_title_has_folder_and_first_words(messages: list[dict[str, Any]], told: str) -> None:
-    assert opening_of(messages) == told
+def test_title_has_folder_and_first_words(messages: list[dict[str, Any]], title: str) -> None:
+    assert opening_of(messages) == title
