@@ -55,8 +55,8 @@ class Agent:
     def step(self, number: int, host: int) -> Json:
         reply = self.reply(number, host)
         self.setup.model.script = [reply]
-        self.got = self.post()
-        assert self.got.content == reply.body
+        self.response = self.post()
+        assert self.response.content == reply.body
         self.take(number, host)
         return dict(self.setup.model.requests[-1].json)
 
@@ -93,9 +93,14 @@ class ChatAgent(Agent):
         return answer_chat(self.streams, None, [self._call(number, quoted)])
 
     def take(self, number: int, quoted: int) -> None:
-        asked = [self._call(number, quoted)]
+        tool_calls = [self._call(number, quoted)]
         self.items += [
-            {"role": "assistant", "content": None, "tool_calls": asked, "reasoning_content": "hm"},
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": tool_calls,
+                "reasoning_content": "hm",
+            },
             {"role": "tool", "tool_call_id": f"c{number}", "content": finding(number)},
         ]
 
@@ -111,10 +116,10 @@ class MessagesAgent(Agent):
         self.items = [{"role": "user", "content": TASK}]
 
     def _blocks(self, number: int, host: int) -> list[Json]:
-        given = {"at": f"host_{host}_X"}
+        arguments = {"at": f"host_{host}_X"}
         return [
             {"type": "thinking", "thinking": "Hm.", "signature": f"s{number}"},
-            {"type": "tool_use", "id": f"t{number}", "name": "look", "input": given},
+            {"type": "tool_use", "id": f"t{number}", "name": "look", "input": arguments},
         ]
 
     def reply(self, number: int, quoted: int) -> Reply:
@@ -171,16 +176,16 @@ class TextAgent(Agent):
     def begin(self) -> None:
         self.items = [{"role": "user", "content": TASK}]
 
-    def _said(self, host: int) -> str:
+    def _answer(self, host: int) -> str:
         return f"Thought: on.\nAction: look at host_{host}_X"
 
     def reply(self, number: int, quoted: int) -> Reply:
-        return answer_chat(self.streams, self._said(quoted))
+        return answer_chat(self.streams, self._answer(quoted))
 
     def take(self, number: int, quoted: int) -> None:
         output = f"[OUTPUT OF STEP {number}] Observation:\n***\n{finding(number)}\n***"
         self.items += [
-            {"role": "assistant", "content": self._said(quoted)},
+            {"role": "assistant", "content": self._answer(quoted)},
             {"role": "user", "content": output},
         ]
 

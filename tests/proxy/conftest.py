@@ -26,8 +26,10 @@ class Setup:
 
     def post(self, path: str, body: Any, **headers: str) -> httpx.Response:
         """Send a request with a provider's key."""
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return self.http.post(path, json=body, headers={"authorization": "Bearer sk-1", **named})
+        header_fields = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.http.post(
+            path, json=body, headers={"authorization": "Bearer sk-1", **header_fields}
+        )
 
 
 Start = Callable[..., Setup]
@@ -36,7 +38,7 @@ Start = Callable[..., Setup]
 def start_all(credentials: Credentials) -> Iterator[Start]:
     with ExitStack() as stack:
 
-        def starting(
+        def start_proxy(
             url: str = "",
             token: str = "",
             own_token: bool = True,
@@ -46,7 +48,7 @@ def start_all(credentials: Credentials) -> Iterator[Start]:
             model = Model()
             options = {"server_header": False, "date_header": False}
             model.url = stack.enter_context(serving(model, lifespan="off", **options))
-            chosen = {
+            values = {
                 "upstream": f"{model.url}/v1",
                 "anthropic_upstream": f"{model.url}/v1",
                 "budget": 600,
@@ -58,15 +60,15 @@ def start_all(credentials: Credentials) -> Iterator[Start]:
                 url or credentials.url, token or credentials.token, retries=0
             )
             trust = trust_own_programs(secret) if own_token else trust_nobody
-            chosen_settings = Settings(**chosen)
-            bodies = BodyLimits(chosen_settings)
-            proxy = Proxy(chosen_settings, client, trust, bodies=bodies)
+            proxy_settings = Settings(**values)
+            bodies = BodyLimits(proxy_settings)
+            proxy = Proxy(proxy_settings, client, trust, bodies=bodies)
             address = stack.enter_context(serving(Guard(proxy), **options))
             http = stack.enter_context(httpx.Client(base_url=address, timeout=300))
             service = stack.enter_context(ContextRender(credentials.url, credentials.token))
             return Setup(address, model, http, service, proxy)
 
-        yield starting
+        yield start_proxy
 
 
 @pytest.fixture
@@ -82,15 +84,15 @@ def start(credentials: Credentials) -> Iterator[Start]:
 
 
 @pytest.fixture(scope="session")
-def usual(credentials: Credentials) -> Iterator[Setup]:
+def shared_setup(credentials: Credentials) -> Iterator[Setup]:
     for start in start_all(credentials):
         yield start()
 
 
 @pytest.fixture
-def setup(usual: Setup) -> Setup:
+def setup(shared_setup: Setup) -> Setup:
     """Return the shared proxy, with its model reset."""
-    usual.model.requests, usual.model.script = [], []
-    usual.model.answer, usual.model.cancelled = None, 0
-    usual.http.cookies.clear()
-    return usual
+    shared_setup.model.requests, shared_setup.model.script = [], []
+    shared_setup.model.answer, shared_setup.model.cancelled = None, 0
+    shared_setup.http.cookies.clear()
+    return shared_setup

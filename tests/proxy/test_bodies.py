@@ -29,22 +29,26 @@ WRITERS: list[Callable[[Any], str]] = [
 
 @given(
     items=st.lists(VALUES, max_size=6),
-    before=st.dictionaries(st.text(max_size=4), VALUES, max_size=2),
-    behind=st.dictionaries(st.text(max_size=4), VALUES, max_size=2),
+    first_fields=st.dictionaries(st.text(max_size=4), VALUES, max_size=2),
+    last_fields=st.dictionaries(st.text(max_size=4), VALUES, max_size=2),
     write=st.sampled_from(WRITERS),
     data=st.data(),
 )
 @modest
 def test_incremental_parse_equals_full_parse(
-    items: list[Any], before: Any, behind: Any, write: Callable[[Any], str], data: st.DataObject
+    items: list[Any],
+    first_fields: Any,
+    last_fields: Any,
+    write: Callable[[Any], str],
+    data: st.DataObject,
 ) -> None:
-    read = RecentBodies()
+    recent_bodies = RecentBodies()
     for count in data.draw(st.lists(st.integers(0, len(items)), min_size=1, max_size=4)):
-        changed = [*items[:count], *data.draw(st.lists(VALUES, max_size=2))]
-        text = write({**before, "messages": changed, **behind})
-        assert read.read(text.encode("utf-8", "surrogatepass"), "messages").fields == json.loads(
-            text
-        )
+        messages = [*items[:count], *data.draw(st.lists(VALUES, max_size=2))]
+        text = write({**first_fields, "messages": messages, **last_fields})
+        assert recent_bodies.read(
+            text.encode("utf-8", "surrogatepass"), "messages"
+        ).fields == json.loads(text)
 
 
 @given(dialect=st.sampled_from(sorted(MAKERS)), data=st.data())
@@ -52,7 +56,7 @@ def test_incremental_parse_equals_full_parse(
 def test_transcript_uses_only_the_common_prefix_of_earlier_bodies(
     dialect: str, data: st.DataObject
 ) -> None:
-    key, reader, read = MAKERS[dialect][1], DIALECTS[dialect], RecentBodies()
+    key, reader, recent_bodies = MAKERS[dialect][1], DIALECTS[dialect], RecentBodies()
     body = data.draw(bodies(dialect))
     requests: list[list[Any]] = [body[key]]
     for _ in range(data.draw(st.integers(2, 6))):
@@ -61,20 +65,24 @@ def test_transcript_uses_only_the_common_prefix_of_earlier_bodies(
         other = data.draw(bodies(dialect))[key]
         requests.append([*earlier[:same], *other[data.draw(st.integers(0, len(other))) :]])
     for items in requests:
-        now = {**body, key: items}
-        made = read.read(wire.dumps(now), reader.key)
-        assert made.read(reader).messages == reader.read(now).messages
+        fields = {**body, key: items}
+        body_read = recent_bodies.read(wire.dumps(fields), reader.key)
+        assert body_read.read(reader).messages == reader.read(fields).messages
 
 
 def test_transcript_of_another_conversation_is_not_continued() -> None:
     """The cached transcript covered items that differ in the later request."""
-    read, reader = RecentBodies(), DIALECTS["chat"]
+    recent_bodies, reader = RecentBodies(), DIALECTS["chat"]
     begin = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
-    one = [*begin, *({"role": "user", "content": f"one {n}"} for n in range(3))]
-    other = [*begin, *({"role": "user", "content": f"other {n}"} for n in range(5))]
-    for items in (one, other, [*other[:-1], {"role": "user", "content": "changed"}]):
+    first_items = [*begin, *({"role": "user", "content": f"one {n}"} for n in range(3))]
+    other_items = [*begin, *({"role": "user", "content": f"other {n}"} for n in range(5))]
+    for items in (
+        first_items,
+        other_items,
+        [*other_items[:-1], {"role": "user", "content": "changed"}],
+    ):
         body = {"model": "m", "messages": items}
-        assert read.read(wire.dumps(body), "messages").read(reader).messages == items
+        assert recent_bodies.read(wire.dumps(body), "messages").read(reader).messages == items
 
 
 @pytest.mark.parametrize(
@@ -88,14 +96,14 @@ def test_transcript_of_another_conversation_is_not_continued() -> None:
     ],
 )
 def test_unusual_json_is_read_exactly(text: str) -> None:
-    read = RecentBodies()
+    recent_bodies = RecentBodies()
     for _ in range(2):
-        assert read.read(text.encode(), "messages").fields == json.loads(text)
+        assert recent_bodies.read(text.encode(), "messages").fields == json.loads(text)
 
 
 @pytest.mark.parametrize("text", ['{"messages":[1,]}', '{"messages":[1]} x', '{"messages":[1', ""])
 def test_invalid_json_after_known_prefix_is_refused(text: str) -> None:
-    read = RecentBodies()
-    read.read(b'{"messages":[1]}', "messages")
+    recent_bodies = RecentBodies()
+    recent_bodies.read(b'{"messages":[1]}', "messages")
     with pytest.raises(ValueError):
-        read.read(text.encode(), "messages")
+        recent_bodies.read(text.encode(), "messages")

@@ -40,9 +40,9 @@ def texts(draw: st.DrawFn, dialect: str) -> tuple[bytes, list[str]]:
         items.append(text)
     other_fields = {name: value for name, value in body.items() if name != key}
     space = draw(st.sampled_from(["", " ", "\n  "]))
-    joined = f"{space},{space}".join(items)
+    item_text = f"{space},{space}".join(items)
     tail = json.dumps(other_fields)[1:-1]
-    raw = f'{HEAD}"{key}"{space}:[{joined}]{space},{tail}}}{space}'
+    raw = f'{HEAD}"{key}"{space}:[{item_text}]{space},{tail}}}{space}'
     return raw.encode("utf-8", "surrogatepass"), items
 
 
@@ -56,9 +56,9 @@ def test_kept_items_keep_their_bytes(dialect: str, data: st.DataObject, budget: 
         raw.decode()
     except UnicodeDecodeError:
         return
-    known = RecentBodies()
+    recent_bodies = RecentBodies()
     # Read it as the first request, then after an earlier one.
-    for read in (known.read(raw, key), known.read(raw, key)):
+    for read in (recent_bodies.read(raw, key), recent_bodies.read(raw, key)):
         transcript = dialect_of(dialect, read.fields).read(read.fields)
         if not transcript.messages:
             return
@@ -101,10 +101,14 @@ class OddWriter:
 def marked_objects(value: Any) -> dict[str, Json]:
     """Return all marked objects in a JSON value, by mark."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    found = {mark: one for child in inner for mark, one in marked_objects(child).items()}
+    objects = {
+        mark: inner_object
+        for child in inner
+        for mark, inner_object in marked_objects(child).items()
+    }
     if isinstance(value, dict) and "mark" in value:
-        found[value["mark"]] = value
-    return found
+        objects[value["mark"]] = value
+    return objects
 
 
 @pytest.mark.parametrize("dialect", ["chat", "messages", "responses"])
@@ -132,9 +136,9 @@ def test_kept_parts_of_a_changed_item_keep_their_bytes(
     new_text = read.splice(raw, new_body).decode()
     assert json.loads(new_text) == json.loads(json.dumps(new_body))
     originals = marked_objects(read.items)
-    for mark, kept in marked_objects(json.loads(new_text)[key]).items():
+    for mark, new_object in marked_objects(json.loads(new_text)[key]).items():
         assert writer.added[mark] in new_text
-        if kept == originals[mark]:
+        if new_object == originals[mark]:
             assert writer.texts[mark] in new_text
 
 
@@ -187,8 +191,10 @@ def test_header_value_keeps_its_bytes(setup: Setup, value: str | bytes) -> None:
     headers = [(b"X-Trace-Note", raw), (b"x-other", b"1"), (b"x-other", b"2")]
     body = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
     setup.http.post(f"/s/{uuid.uuid4().hex}{PATHS['chat']}", json=body, headers=headers)
-    sent = setup.model.requests[-1].headers
-    assert [one for one in sent if one[0] in (b"x-trace-note", b"x-other")] == [
+    received_headers = setup.model.requests[-1].headers
+    assert [
+        header for header in received_headers if header[0] in (b"x-trace-note", b"x-other")
+    ] == [
         (b"x-trace-note", raw),
         *headers[1:],
     ]
@@ -197,8 +203,8 @@ def test_header_value_keeps_its_bytes(setup: Setup, value: str | bytes) -> None:
 def test_body_with_duplicate_messages_key_uses_last() -> None:
     raw = b'{"messages": [{"role": "user", "content": "a"}], "messages": 5}'
     read = RecentBodies().read(raw, "messages")
-    left: dict[str, Any] = {"messages": [{"role": "user", "content": "b"}]}
-    assert json.loads(read.splice(raw, left)) == left
+    new_body: dict[str, Any] = {"messages": [{"role": "user", "content": "b"}]}
+    assert json.loads(read.splice(raw, new_body)) == new_body
 
 
 def test_new_text_with_lone_surrogate_is_valid_json() -> None:

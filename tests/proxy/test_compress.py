@@ -21,9 +21,9 @@ def history(setup: Setup, kind: Any = ChatAgent, turns: int = 9) -> list[Json]:
 
 
 def compress(setup: Setup, messages: Any, *, session: str = "", **fields: Any) -> Any:
-    named = {"x_contextrender_session": session} if session else {}
+    headers = {"x_contextrender_session": session} if session else {}
     body = {"messages": messages, "model": "gpt-4o", **fields}
-    response = setup.post("/v1/compress", body, **named)
+    response = setup.post("/v1/compress", body, **headers)
     assert response.status_code == 200, response.text
     return response.json()
 
@@ -43,13 +43,16 @@ def test_messages_fit_and_omitted_results_are_retrievable(
     assert reply["tokens_saved"] == reply["tokens_before"] - reply["tokens_after"]
     assert reply["compression_ratio"] == reply["tokens_after"] / reply["tokens_before"]
     assert [message["role"] for message in reply["messages"]] == [m["role"] for m in messages]
-    changed = [b for a, b in zip(messages, reply["messages"], strict=True) if a != b]
-    assert len(changed) == len(reply["ccr_hashes"]) > 3
-    assert all(id in str(made) for id, made in zip(reply["ccr_hashes"], changed, strict=True))
+    changed_messages = [b for a, b in zip(messages, reply["messages"], strict=True) if a != b]
+    assert len(changed_messages) == len(reply["ccr_hashes"]) > 3
+    assert all(
+        id in str(message)
+        for id, message in zip(reply["ccr_hashes"], changed_messages, strict=True)
+    )
     assert reply["session"] == name
-    found = retrieve_originals(start(), reply)  # another proxy knows the ids
-    assert finding(0) in [one["original_content"] for one in found]
-    assert {one["tool_name"] for one in found} == {"look"}
+    originals = retrieve_originals(start(), reply)  # another proxy knows the ids
+    assert finding(0) in [original["original_content"] for original in originals]
+    assert {original["tool_name"] for original in originals} == {"look"}
     assert setup.model.requests == []
 
 

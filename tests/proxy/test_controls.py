@@ -9,8 +9,8 @@ USER = [user("hello")]
 
 
 def name(path: str = "", **headers: str) -> str:
-    given = {key.replace("_", "-"): value for key, value in headers.items()}
-    return given_name(path, given) or generated_name(given, USER)
+    header_fields = {key.replace("_", "-"): value for key, value in headers.items()}
+    return given_name(path, header_fields) or generated_name(header_fields, USER)
 
 
 def test_session_name_precedence() -> None:

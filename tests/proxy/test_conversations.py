@@ -1,4 +1,4 @@
-"""One conversation is one session, and finds nothing of another conversation."""
+"""Each conversation has its own session, which has no messages of another conversation."""
 
 import asyncio
 import uuid
@@ -31,48 +31,48 @@ def send(setup: Setup, messages: list[Json], **more: Any) -> str:
     return str(response.headers["x-contextrender-session"])
 
 
-def surfaces(own: str) -> dict[str, Callable[[ContextRender], Any]]:
+def surfaces(session: str) -> dict[str, Callable[[ContextRender], Any]]:
     """Return the functions that read all branches of a session, by name."""
     return {
-        "recall": lambda client: client.recall(own, query="account"),
-        "search": lambda client: client.call("search", {"session": own, "query": "DEMO-1111"}),
-        "explain": lambda client: client.explain(own),
-        "export": lambda client: client.export_session(own),
-        "timeline": lambda client: client.call("timeline", {"session": own}),
+        "recall": lambda client: client.recall(session, query="account"),
+        "search": lambda client: client.call("search", {"session": session, "query": "DEMO-1111"}),
+        "explain": lambda client: client.explain(session),
+        "export": lambda client: client.export_session(session),
+        "timeline": lambda client: client.call("timeline", {"session": session}),
     }
 
 
-def check_apart(setup: Setup, own: str, other: str) -> None:
+def check_apart(setup: Setup, session: str, other: str) -> None:
     """Assert that no surface finds anything of the other session."""
-    assert own != other
+    assert session != other
     client = setup.service
-    for name, look in surfaces(own).items():
+    for name, look in surfaces(session).items():
         assert "DEMO-1111" not in str(look(client)), name
-    assert client.inspect_session(own)["session"]["branches"] == 1
+    assert client.inspect_session(session)["session"]["branches"] == 1
     assert "DEMO-1111" in str(client.recall(other, query="account"))
 
 
 @pytest.fixture(scope="module")
-def names(usual: Setup) -> tuple[str, str]:
+def names(shared_setup: Setup) -> tuple[str, str]:
     """Return the sessions of users B and A, whose histories begin with the same messages."""
-    usual.http.cookies.clear()
+    shared_setup.http.cookies.clear()
     hello = [user(f"hello {uuid.uuid4().hex}"), assistant("Hello.")]
     a = [*hello, user("I am A."), *tool_step("a1", SECRET)]
     b = [*hello, user("I am B."), *tool_step("b1", "owner B")]
-    first = send(usual, a)
-    return send(usual, b), first
+    first = send(shared_setup, a)
+    return send(shared_setup, b), first
 
 
 @pytest.mark.parametrize("surface", ["recall", "search", "explain", "timeline"])
 def test_share_link_opens_one_conversation(
     credentials: Credentials, names: tuple[str, str], surface: str
 ) -> None:
-    own, other = names
+    session, other = names
     with ContextRender(credentials.url, credentials.token) as client:
-        link = client.call("share_session", {"session": own})
+        link = client.call("share_session", {"session": session})
     secret = str(link["path"]).partition("&to=")[0].removeprefix("/console/#view=")
     with ContextRender(credentials.url, secret) as visitor:
-        assert "DEMO-1111" not in str(surfaces(own)[surface](visitor))
+        assert "DEMO-1111" not in str(surfaces(session)[surface](visitor))
         with pytest.raises(ContextRenderError):
             surfaces(other)[surface](visitor)
 
@@ -83,7 +83,7 @@ def test_share_link_opens_one_conversation(
 def test_mcp_server_reads_one_conversation(
     credentials: Credentials, names: tuple[str, str], tool: str, arguments: Json
 ) -> None:
-    own, other = names
+    session, other = names
     mcp = pytest.importorskip("mcp")
     mcp_server = import_module("contextrender_bridge.mcp_server")
 
@@ -96,7 +96,7 @@ def test_mcp_server_reads_one_conversation(
         assert not reply.is_error
         return str(reply.structured_content)
 
-    assert "DEMO-1111" not in asyncio.run(ask(own))
+    assert "DEMO-1111" not in asyncio.run(ask(session))
     assert "results" in asyncio.run(ask(other))
 
 
@@ -170,15 +170,15 @@ def test_histories_that_only_begin_alike_have_two_sessions(setup: Setup, case: s
 
 @pytest.mark.parametrize("size", [0, 9_000])
 def test_proxies_that_know_one_beginning_keep_histories_apart(start: Start, size: int) -> None:
-    """The first proxy has not met the answer that the second one has recorded."""
+    """The first proxy has not received the answer that the second proxy has recorded."""
     hello = user(f"hello {uuid.uuid4().hex}" + size * " word")
-    (one, two), b = (start(), start()), [hello, HELLO, user("I am B.")]
-    first = send(one, [hello])
-    assert send(two, [hello, *tool_step("a1", SECRET)]) == first
-    one.post("/v1/chat/completions", {"model": "gpt-x", "messages": b})
-    one.http.get("/healthz")
-    assert one.service.inspect_session(first)["session"]["branches"] == 1
-    check_apart(one, send(one, b), first)
+    (proxy, other_proxy), b = (start(), start()), [hello, HELLO, user("I am B.")]
+    first = send(proxy, [hello])
+    assert send(other_proxy, [hello, *tool_step("a1", SECRET)]) == first
+    proxy.post("/v1/chat/completions", {"model": "gpt-x", "messages": b})
+    proxy.http.get("/healthz")
+    assert proxy.service.inspect_session(first)["session"]["branches"] == 1
+    check_apart(proxy, send(proxy, b), first)
 
 
 def random_step(text: str) -> list[Json]:

@@ -131,11 +131,11 @@ def test_call_without_required_token_is_forwarded(start: Start) -> None:
 def test_refused_prompt_is_resent_in_full(start: Start, streams: bool) -> None:
     setup = start()
     agent = ChatAgent(setup, f"refused-{streams}", streams=streams).grown(6)
-    refused = json_reply({"error": {"message": "not in that place"}}, 400)
-    answered = answer_chat(streams, "hello")
-    setup.model.script = [refused, answered]
+    refusal = json_reply({"error": {"message": "not in that place"}}, 400)
+    answer = answer_chat(streams, "hello")
+    setup.model.script = [refusal, answer]
     response = agent.post()
-    assert (response.status_code, response.content) == (200, answered.body)
+    assert (response.status_code, response.content) == (200, answer.body)
     shortened, original = (request.json for request in setup.model.requests[-2:])
     assert len(shortened["messages"]) < len(original["messages"])
     assert original == agent.body

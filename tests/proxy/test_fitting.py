@@ -38,24 +38,24 @@ def test_results_are_omitted_and_restored(
     # The model quotes a value of the first result, which is restored.
     restored = agent.run(4, {10: 1, 11: 1, 12: 1})
     assert any("host_1_X answers" in text for text in agent.results(restored[-1][agent.key]))
-    assert int(agent.got.headers["x-contextrender-omitted"]) > 0
-    assert agent.got.headers["x-contextrender-session"] == session
-    before = int(agent.got.headers["x-contextrender-tokens-before"])
-    assert 600 >= int(agent.got.headers["x-contextrender-tokens-after"]) < before
+    assert int(agent.response.headers["x-contextrender-omitted"]) > 0
+    assert agent.response.headers["x-contextrender-session"] == session
+    before = int(agent.response.headers["x-contextrender-tokens-before"])
+    assert 600 >= int(agent.response.headers["x-contextrender-tokens-after"]) < before
     assert setup.service.inspect_session(session)["session"]["branches"] == 1
     for body in [*request_bodies, *restored]:
         for item in body[agent.key]:
             text = item.get("content")
             merged = str(text).split("\n\nThought") if item.get("role") == "assistant" else []
-            own = item in agent.items or OMITTED_TEXT in str(item)
-            assert own or "cache_control" in str(item) or len(merged) > 1
+            is_original = item in agent.items or OMITTED_TEXT in str(item)
+            assert is_original or "cache_control" in str(item) or len(merged) > 1
 
 
 def test_observe_mode_sends_full_history(setup: Setup, session: str) -> None:
     agent = ChatAgent(setup, session).grown(7)
     agent.headers = {"x-contextrender-mode": "observe"}
     assert len(agent.results(agent.run(1)[0]["messages"])) == 7
-    headers = agent.got.headers
+    headers = agent.response.headers
     # The headers describe the prompt that rendering would have sent.
     before, after = (int(headers[f"x-contextrender-tokens-{n}"]) for n in ("before", "after"))
     assert after <= 600 < before
@@ -66,7 +66,7 @@ def test_bypass_mode_records_nothing(setup: Setup, session: str) -> None:
     agent = ChatAgent(setup, session).grown(7)
     agent.headers = {"x-contextrender-mode": "bypass"}
     assert len(agent.results(agent.run(1)[0]["messages"])) == 7
-    assert not any(name.startswith("x-contextrender") for name in agent.got.headers)
+    assert not any(name.startswith("x-contextrender") for name in agent.response.headers)
     assert all(s["session"] != session for s in setup.service.list_sessions()["sessions"])
 
 
@@ -105,12 +105,12 @@ def test_system_messages_keep_valid_positions(setup: Setup, session: str) -> Non
     for number in range(10):
         if number == 4:
             agent.items.append(user("Go on."))
-        left = {"type": "text", "text": f"{number} tokens left."}
-        reminder = {"role": "system", "content": [left, {"type": "text", "text": "Be quick."}]}
+        block = {"type": "text", "text": f"{number} tokens left."}
+        reminder = {"role": "system", "content": [block, {"type": "text", "text": "Be quick."}]}
         agent.items.append(reminder)
         messages = agent.run(1)[0]["messages"]
         # Claude Code rewrites a reminder like this once a newer one follows.
-        reminder["content"] = left["text"]
+        reminder["content"] = block["text"]
         roles = "".join(item["role"][0] for item in messages)
         assert roles.count("s") == number + 1
         assert not re.search("^s|as|su", roles)
@@ -140,25 +140,25 @@ def test_images_are_sent_and_not_recorded(setup: Setup, session: str) -> None:
 def test_call_that_surely_fits_does_not_wait_for_service(start: Start, session: str) -> None:
     setup = start(budget=100_000)
     client = setup.proxy.histories.client
-    render, answered = client.render, threading.Event()
-    begun, waited = list[int](), list[int]()
+    render, is_released = client.render, threading.Event()
+    started_sizes, finished_sizes = list[int](), list[int]()
 
-    async def slowly(*args: Any, **options: Any) -> Any:
-        begun.append(len(args[1]))
-        while not answered.is_set():
+    async def render_slowly(*args: Any, **options: Any) -> Any:
+        started_sizes.append(len(args[1]))
+        while not is_released.is_set():
             await asyncio.sleep(0.01)
         reply = await render(*args, **options)
-        waited.append(len(args[1]))
+        finished_sizes.append(len(args[1]))
         return reply
 
-    client.render = slowly  # type: ignore[method-assign]
+    client.render = render_slowly  # type: ignore[method-assign]
     ChatAgent(setup, session).run(8)
-    assert not waited
+    assert not finished_sizes
     # Calls are recorded one after the other.
-    wait_until(lambda: len(begun) == 1)
-    answered.set()
-    wait_until(lambda: len(waited) == 8)
-    assert waited == begun == sorted(begun)
+    wait_until(lambda: len(started_sizes) == 1)
+    is_released.set()
+    wait_until(lambda: len(finished_sizes) == 8)
+    assert finished_sizes == started_sizes == sorted(started_sizes)
     assert setup.service.inspect_session(session)["session"]["branches"] == 1
     assert setup.proxy.histories.failures.counts() == {}
 

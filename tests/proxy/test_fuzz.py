@@ -45,15 +45,20 @@ def test_request_passes_or_is_refused(setup: Setup, path: str, data: st.DataObje
     assert reply.json() == {"object": "fine"}
     request_body = setup.model.requests[-1].body
     try:
-        given = json.loads(body)
+        fields = json.loads(body)
     except ValueError:
-        given = None
-    if not isinstance(given, dict):
+        fields = None
+    if not isinstance(fields, dict):
         assert request_body == body
     else:
-        passed = json.loads(request_body)
-        kept = [{k: v for k, v in one.items() if k not in HISTORY} for one in (passed, given)]
-        assert json.dumps(kept[0], sort_keys=True) == json.dumps(kept[1], sort_keys=True)
+        received_fields = json.loads(request_body)
+        other_fields = [
+            {k: v for k, v in members.items() if k not in HISTORY}
+            for members in (received_fields, fields)
+        ]
+        assert json.dumps(other_fields[0], sort_keys=True) == json.dumps(
+            other_fields[1], sort_keys=True
+        )
 
 
 @pytest.mark.slow
@@ -72,7 +77,7 @@ def test_mcp_answers_or_refuses(credentials: Credentials, mcp_address: str) -> N
 
     arguments = JSON | damaged_copy({"session": "s", "results": [1], "budget": 9})
     calls = st.builds(
-        lambda name, given: right | {"params": {"name": name, "arguments": given}},
+        lambda name, values: right | {"params": {"name": name, "arguments": values}},
         st.sampled_from(["recall", "explain", "sessions"]),
         arguments,
     )

@@ -82,14 +82,14 @@ def test_wrapped_agents_encodings_are_forwarded_and_compressed_usage_is_counted(
     headers = [(b"content-type", b"application/json"), (b"content-encoding", coding.encode())]
     model, totals = Model(), TotalsCollector()
     with wrapped(model, totals) as place:
-        for sent in (f"{coding};q=0.9, identity", None):
+        for encodings in (f"{coding};q=0.9, identity", None):
             model.script = [Reply([COMPRESS[coding](reply)], 200, headers)]
-            fields = {"accept-encoding": sent} if sent else {}
+            fields = {"accept-encoding": encodings} if encodings else {}
             with httpx.Client() as http:
                 del http.headers["accept-encoding"]
                 body = {"model": "m", "messages": []}
                 assert http.post(place, json=body, headers=fields).content == reply
-            assert model.requests[-1].header("accept-encoding") == sent
+            assert model.requests[-1].header("accept-encoding") == encodings
     assert (totals.totals.calls, totals.totals.calls_without_usage) == (2, 0)
 
 

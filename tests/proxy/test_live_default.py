@@ -29,7 +29,7 @@ def test_newest_result_is_complete_within_budget(live: Setup, kind: type[Agent])
     results = agent.results(agent.run(4)[-1][agent.key])
     assert len(results) < TURNS
     assert finding(TURNS - 2).strip() in results[-1]
-    headers = agent.got.headers
+    headers = agent.response.headers
     before, after = (int(headers[f"x-contextrender-tokens-{n}"]) for n in ("before", "after"))
     assert before > BUDGET >= after
     assert live.proxy.histories.failures.counts() == {}
@@ -37,9 +37,9 @@ def test_newest_result_is_complete_within_budget(live: Setup, kind: type[Agent])
 
 def test_prompt_repeats_previous_one_unless_results_are_dropped(live: Setup) -> None:
     agent = MessagesAgent(live, uuid.uuid4().hex).grown(TURNS - 12)
-    sent = [[without_breakpoints(item) for item in body["messages"]] for body in agent.run(20)]
-    kept = [after[: len(before)] == before for before, after in pairwise(sent)]
-    assert 1 <= kept.count(False) <= 4
+    prompts = [[without_breakpoints(item) for item in body["messages"]] for body in agent.run(20)]
+    repeats = [after[: len(before)] == before for before, after in pairwise(prompts)]
+    assert 1 <= repeats.count(False) <= 4
 
 
 def test_rendered_prompt_has_cache_breakpoints(live: Setup) -> None:
@@ -49,7 +49,7 @@ def test_rendered_prompt_has_cache_breakpoints(live: Setup) -> None:
     assert marks[0] == [len(messages[0]) - 1]
     assert marks[-1][-1] == len(messages[-1]) - 1
     full = [mark for mark in marks if len(mark) > 2]
-    assert any(one[:-1] == other[:-1] for one, other in pairwise(full))
+    assert any(before[:-1] == after[:-1] for before, after in pairwise(full))
 
 
 MARK = '"cache_control"'
@@ -66,9 +66,9 @@ def without_breakpoints(item: Json) -> Json:
 def test_cache_lifetime_is_sent_to_service(live: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
     render, sent_parameters = live.proxy.histories.client.render, []
 
-    async def recording_render(*given: Any, **named: Any) -> Any:
-        sent_parameters.append(named["parameters"])
-        return await render(*given, **named)
+    async def recording_render(*args: Any, **fields: Any) -> Any:
+        sent_parameters.append(fields["parameters"])
+        return await render(*args, **fields)
 
     monkeypatch.setattr(live.proxy.histories.client, "render", recording_render)
     agent = MessagesAgent(live, uuid.uuid4().hex)

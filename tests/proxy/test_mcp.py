@@ -44,8 +44,8 @@ async def talk(client: Any, session: str) -> None:
     assert reply.structured_content["results"][0]["message"]["content"] == finding(0)
     reply = await client.call_tool("recall", {"session": session, "results": [4]})
     assert reply.structured_content["results"][0]["message"]["content"] == finding(1)
-    told = await client.call_tool("explain", {"session": session, "budget": 400})
-    assert {row["display"] for row in told.structured_content["results"]} >= {"omitted"}
+    explanation = await client.call_tool("explain", {"session": session, "budget": 400})
+    assert {row["display"] for row in explanation.structured_content["results"]} >= {"omitted"}
     bad = await client.call_tool("explain", {"session": "nowhere"})
     assert bad.is_error
     assert "nowhere" in bad.content[0].text

@@ -21,10 +21,10 @@ KEY = "sk-canary7731canary7731canary"
 @pytest.fixture(scope="module")
 def mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Model]]:
     model, data = Model(), tmp_path_factory.mktemp("mounted") / "data"
-    known = {"BUDGET": "600", "POLICY": "contextrender", "REDACT": "keys"}
+    settings = {"BUDGET": "600", "POLICY": "contextrender", "REDACT": "keys"}
     with serving(model, lifespan="off") as url:
-        known |= {"UPSTREAM": url, "ANTHROPIC_UPSTREAM": url}
-        environment = {f"CONTEXTRENDER_{name}": value for name, value in known.items()}
+        settings |= {"UPSTREAM": url, "ANTHROPIC_UPSTREAM": url}
+        environment = {f"CONTEXTRENDER_{name}": value for name, value in settings.items()}
         with forked_server(data, **environment) as server:
             yield server, model
 

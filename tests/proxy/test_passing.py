@@ -82,8 +82,8 @@ def test_compressed_replies_stay_compressed(setup: Setup) -> None:
     headers = [(b"content-type", b"application/json"), (b"content-encoding", b"gzip")]
     setup.model.script = [Reply([packed], 200, headers)]
     fields = {"accept-encoding": "gzip, deflate"}
-    with setup.http.stream("POST", "/v1/chat/completions", json=HELLO, headers=fields) as got:
-        assert b"".join(got.iter_raw()) == packed
+    with setup.http.stream("POST", "/v1/chat/completions", json=HELLO, headers=fields) as response:
+        assert b"".join(response.iter_raw()) == packed
     assert setup.model.requests[0].header("accept-encoding") == "gzip, deflate"
 
 
@@ -106,7 +106,9 @@ def test_hop_by_hop_and_own_headers_are_not_forwarded(setup: Setup) -> None:
 
 
 def test_other_paths_are_forwarded(setup: Setup) -> None:
-    setup.model.answer = lambda asked: json_reply({"path": asked.path, "method": asked.method})
+    setup.model.answer = lambda request: json_reply(
+        {"path": request.path, "method": request.method}
+    )
     models = "/v1/models?limit=2"
     assert setup.http.get(models).json() == {"path": models, "method": "GET"}
     assert setup.http.delete("/s/a/v1/files/f%2F1").json()["path"] == "/v1/files/f%2F1"
@@ -120,7 +122,7 @@ def test_other_paths_are_forwarded(setup: Setup) -> None:
 
 
 def test_uploads_are_streamed(setup: Setup) -> None:
-    setup.model.answer = lambda asked: json_reply({"bytes": len(asked.body)})
+    setup.model.answer = lambda request: json_reply({"bytes": len(request.body)})
 
     async def upload() -> httpx.Response:
         async with httpx.AsyncClient(base_url=setup.url) as http:
@@ -162,8 +164,10 @@ def test_interrupted_reply_is_interrupted_for_agent(setup: Setup) -> None:
 def test_agent_disconnect_cancels_model_call(setup: Setup) -> None:
     slow = stream(chat_events("Hello there, this takes a while."), pause=1.0)
     setup.model.script = [slow, slow]
-    with setup.http.stream("POST", "/v1/chat/completions", json={**HELLO, "stream": True}) as got:
-        next(got.iter_raw())
+    with setup.http.stream(
+        "POST", "/v1/chat/completions", json={**HELLO, "stream": True}
+    ) as response:
+        next(response.iter_raw())
     wait_until(lambda: setup.model.cancelled == 1)
     late = json_reply(chat("hello"))
     setup.model.script = [Reply(late.chunks, 200, late.headers, pause=300.0)]

@@ -34,8 +34,10 @@ def test_reported_prompt_is_what_the_provider_received(
         fields = {"session": session, "turn": turn, "rows": 0, "window": 0, "prompt": True}
         prompt = setup.service.call("get_call", fields)["prompt"]
         received = DIALECTS[dialect].read(body).messages
-        reported, sent = (json.dumps(messages, sort_keys=True) for messages in (prompt, received))
-        assert reported == sent
+        reported_text, received_text = (
+            json.dumps(messages, sort_keys=True) for messages in (prompt, received)
+        )
+        assert reported_text == received_text
         results = [message["content"] for message in prompt if message["role"] == "tool"]
         assert results == agent.results(body[agent.key])
         calls_with_omissions += len(results) < turn - 1

@@ -78,8 +78,8 @@ def test_loopback_names_and_own_pages_are_served(setup: Setup) -> None:
     for name in ("127.0.0.1", "localhost", "LOCALHOST", "[::1]", "127.0.0.2"):
         response = setup.http.get("/contextrender/status", headers={"host": f"{name}:{port}"})
         assert response.status_code == 200
-    own = {"origin": setup.url, "sec-fetch-site": "same-origin"}
-    assert setup.http.get("/contextrender/status", headers=own).status_code == 200
+    headers = {"origin": setup.url, "sec-fetch-site": "same-origin"}
+    assert setup.http.get("/contextrender/status", headers=headers).status_code == 200
     link = {"sec-fetch-site": "cross-site", "sec-fetch-dest": "document"}
     assert setup.http.get("/contextrender/status", headers=link).status_code == 200
 
@@ -112,10 +112,10 @@ def test_other_users_program_gets_no_token(
 ) -> None:
     agent = ChatAgent(setup, uuid.uuid4().hex).grown(8)
     compressed = setup.post("/v1/compress", {"model": "m", "messages": agent.items}).json()
-    held = f"/v1/retrieve/{compressed['ccr_hashes'][0]}"
-    assert setup.http.get(held).status_code == 200
+    path = f"/v1/retrieve/{compressed['ccr_hashes'][0]}"
+    assert setup.http.get(path).status_code == 200
     monkeypatch.setattr(peers, "own_user", lambda: -2)
-    assert setup.http.get(held).status_code == 401
+    assert setup.http.get(path).status_code == 401
     assert setup.post(CALLS, BODY).headers["x-contextrender-fail-open"] == "token_missing"
     token = {"x-contextrender-token": credentials.token}
     assert "x-contextrender-fail-open" not in setup.post(CALLS, BODY, **token).headers

@@ -66,7 +66,7 @@ def test_unreachable_remote_service_is_one_sentence(
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "expected"),
     [
         ("SSL_CERT_FILE", NOWHERE, NOWHERE),
         ("SSL_CERT_FILE", __file__, "test_surroundings.py, which cannot be read"),
@@ -77,13 +77,13 @@ def test_unreachable_remote_service_is_one_sentence(
     ],
 )
 def test_doctor_names_the_variable(
-    machine: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, told: str
+    machine: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, expected: str
 ) -> None:
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     assert not list(faults())
     monkeypatch.setenv(name, value)
     network = findings(1)["network"]
-    assert network["state"] == "bad" and told in network["message"]
+    assert network["state"] == "bad" and expected in network["message"]
 
 
 def test_valid_network_proxies_are_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,19 +38,19 @@ def body_of(dialect: str, steps: int = 4) -> Json:
             output = {"type": "function_call_output", "call_id": f"c{n}", "output": TEXT}
             items += [head, output]
         return {"model": uuid.uuid4().hex, "store": False, "input": [ask, *items]}
-    said: list[Any] = []
+    messages: list[Any] = []
     for n in range(steps):
         if dialect == "messages":
             use = {"type": "tool_use", "id": f"u{n}", "name": "look", "input": {}}
             result = {"type": "tool_result", "tool_use_id": f"u{n}", "content": TEXT}
-            said += [assistant([use]), user([result])]
+            messages += [assistant([use]), user([result])]
         else:
             call = {"id": f"c{n}", "type": "function"}
             call["function"] = {"name": "look", "arguments": "{}"}  # type: ignore[assignment]
-            said.append(assistant(None, call))
-            said.append({"role": "tool", "tool_call_id": f"c{n}", "content": TEXT})
+            messages.append(assistant(None, call))
+            messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": TEXT})
     more = {"max_tokens": 99} if dialect == "messages" else {}
-    return {"model": uuid.uuid4().hex, **more, "messages": [ask, *said]}
+    return {"model": uuid.uuid4().hex, **more, "messages": [ask, *messages]}
 
 
 def error(message: str, **more: Any) -> Json:
@@ -120,22 +120,22 @@ class Limited:
         self.sizes: list[int] = []
         setup.model.answer = self
 
-    def __call__(self, asked: ModelRequest) -> Reply:
-        self.sizes.append(len(asked.body))
-        return self.refusal if len(asked.body) > MOST_BYTES else self.answer
+    def __call__(self, request: ModelRequest) -> Reply:
+        self.sizes.append(len(request.body))
+        return self.refusal if len(request.body) > MOST_BYTES else self.answer
 
 
-def reply_of(status: int, said: Any) -> Reply:
-    return Reply([said], status) if isinstance(said, bytes) else json_reply(said, status)
+def reply_of(status: int, content: Any) -> Reply:
+    return Reply([content], status) if isinstance(content, bytes) else json_reply(content, status)
 
 
 @pytest.mark.parametrize(("steps", "budget"), [(4, "2000"), (8, "1600")])
-@pytest.mark.parametrize(("status", "said"), WORDINGS)
+@pytest.mark.parametrize(("status", "refusal"), WORDINGS)
 def test_retry_and_next_call_are_smaller(
-    setup: Setup, status: int, said: Any, steps: int, budget: str
+    setup: Setup, status: int, refusal: Any, steps: int, budget: str
 ) -> None:
     """This holds for a full history and for a rendered one."""
-    model = Limited(setup, reply_of(status, said))
+    model = Limited(setup, reply_of(status, refusal))
     body, path = body_of("chat", steps), f"/s/{uuid.uuid4().hex}"
     headers = {"x-contextrender-budget": budget}
     first = setup.post(path + PATHS["chat"], body, **headers)
@@ -212,8 +212,8 @@ def test_refusal_in_a_stream_is_retried(setup: Setup, dialect: str, events: list
     response = setup.post(path, body, x_contextrender_budget="2000")
     assert "response.completed" in response.text
     assert model.sizes[0] > model.sizes[1]
-    again = setup.post(path, body, x_contextrender_budget="2000")
-    assert "response.completed" in again.text
+    next_response = setup.post(path, body, x_contextrender_budget="2000")
+    assert "response.completed" in next_response.text
     assert model.sizes[2] < model.sizes[0]
 
 
@@ -344,19 +344,19 @@ def test_call_is_tried_at_most_three_times(setup: Setup, dialect: str, budget: s
     setup.model.answer = lambda _: json_reply(error("prompt is too long"), 400)
     path = f"/s/{uuid.uuid4().hex}{PATHS[dialect]}"
     model = uuid.uuid4().hex
-    for steps, most in ((8, 3), (8, 1), (9, 1), (12, 1)):
+    for steps, max_requests in ((8, 3), (8, 1), (9, 1), (12, 1)):
         setup.model.requests.clear()
         body = {**body_of(dialect, steps), "model": model}
         assert setup.post(path, body, x_contextrender_budget=budget).status_code == 400
         sizes = [len(request.body) for request in setup.model.requests]
-        assert len(sizes) <= most
+        assert len(sizes) <= max_requests
         assert sizes == sorted(sizes, reverse=True) and len(set(sizes)) == len(sizes)
 
 
-@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("has_name", [True, False])
 @pytest.mark.parametrize("failure", ["token_missing", "late", "unreachable"])
 def test_hopeless_history_that_fails_open_is_retried_once(
-    start: Start, failure: str, named: bool
+    start: Start, failure: str, has_name: bool
 ) -> None:
     """Its calls are not recorded, and the service may not even give its session's name."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -364,7 +364,7 @@ def test_hopeless_history_that_fails_open_is_retried_once(
         url, has_token = f"http://127.0.0.1:{port}", failure != "token_missing"
         setup = start(url=url, own_token=has_token, render_timeout=0.2)
         setup.model.answer = lambda _: json_reply(error("prompt is too long"), 400)
-        path = f"/s/{uuid.uuid4().hex}{PATHS['chat']}" if named else PATHS["chat"]
+        path = f"/s/{uuid.uuid4().hex}{PATHS['chat']}" if has_name else PATHS["chat"]
         sizes = []
         for steps in (8, 9, 12):
             setup.model.requests.clear()
@@ -378,7 +378,7 @@ def test_hopeless_history_that_fails_open_is_retried_once(
 
 
 @pytest.mark.parametrize(
-    "said",
+    "reply",
     [
         error("Rate limit reached for requests", code="rate_limit_exceeded"),
         error("You exceeded your current quota, please check your plan and billing details."),
@@ -404,13 +404,13 @@ def test_hopeless_history_that_fails_open_is_retried_once(
         error("输入请求频率超过限制"),
     ],
 )  # fmt: skip
-def test_other_errors_are_not_refusals(said: Json) -> None:
-    assert Refusal.read(400, json.dumps(said).encode()) is None
+def test_other_errors_are_not_refusals(reply: Json) -> None:
+    assert Refusal.read(400, json.dumps(reply).encode()) is None
 
 
 def test_limit_and_count_are_read_from_refusal() -> None:
-    read = [Refusal.read(status, json.dumps(said).encode()) for status, said in WORDINGS[:6]
-            if not isinstance(said, bytes)]  # fmt: skip
+    read = [Refusal.read(status, json.dumps(refusal).encode()) for status, refusal in WORDINGS[:6]
+            if not isinstance(refusal, bytes)]  # fmt: skip
     assert read[0] == read[1] == read[3] == read[4] == Refusal(1000, 1300)
     assert read[5] == Refusal(1000, None)
 

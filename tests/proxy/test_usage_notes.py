@@ -39,10 +39,10 @@ def recorded_calls(setup: Setup, session: str) -> list[Json]:
 def test_usage_is_recorded(setup: Setup, kind: type[Agent], streams: bool) -> None:
     session = uuid.uuid4().hex
     kind(setup, session, streams=streams).run(6)
-    noted = recorded_calls(setup, session)[:-1]
-    assert len(noted) >= 4
-    assert {turn["delivery"] for turn in noted} == {"rendered"}
-    assert all(turn["usage"] and turn["usage"]["uncached"] > 0 for turn in noted[:-1])
+    calls = recorded_calls(setup, session)[:-1]
+    assert len(calls) >= 4
+    assert {turn["delivery"] for turn in calls} == {"rendered"}
+    assert all(turn["usage"] and turn["usage"]["uncached"] > 0 for turn in calls[:-1])
 
 
 @pytest.mark.parametrize("kind", [kind for kind in AGENTS if kind is not TextAgent])
@@ -52,10 +52,10 @@ def test_tokens_of_tool_declarations_are_recorded(setup: Setup, kind: type[Agent
     agent.extra["tools"] = [declaration(kind.key, kind.path, name) for name in ("look", "fly")]
     agent.run(3)
     tools = setup.service.inspect_session(session)["tools"]
-    told = {tool["name"]: (tool["results"], tool["declared"]) for tool in tools}
-    assert told["fly"] == (0, told["look"][1])
-    assert told["look"][0] == 2
-    assert 25 < told["look"][1] < 60
+    counts = {tool["name"]: (tool["results"], tool["declared"]) for tool in tools}
+    assert counts["fly"] == (0, counts["look"][1])
+    assert counts["look"][0] == 2
+    assert 25 < counts["look"][1] < 60
     agent.extra["tools"].pop()
     agent.run(2)
     assert {tool["name"] for tool in setup.service.inspect_session(session)["tools"]} == {"look"}
@@ -73,7 +73,7 @@ def declaration(key: str, path: str, name: str) -> dict[str, Any]:
 
 
 def test_times_and_error_of_reply_are_recorded(setup: Setup) -> None:
-    """A model that answers late, and one that refuses: the refusal's text is not stored."""
+    """The first reply is late and the second one is a refusal, whose text is not stored."""
     session = uuid.uuid4().hex
     late = json_reply(chat("Done."))
     late.late, late.pause = True, 0.25
@@ -84,10 +84,12 @@ def test_times_and_error_of_reply_are_recorded(setup: Setup) -> None:
     messages = [task, assistant("Done."), task]
     send_chat(setup, session, messages[:1])
     assert send_chat(setup, session, messages) == 429
-    answered, refused = (call_with_status(setup, session, *one) for one in ((0, 200), (1, 429)))
+    success, failure = (
+        call_with_status(setup, session, number, status) for number, status in ((0, 200), (1, 429))
+    )
     # The proxy reads a short reply whole before it sends the first byte on.
-    assert 250 <= answered["first_byte_ms"] <= answered["reply_ms"] < 120_000
-    assert (answered["error"], refused["error"]) == ("", "rate_limit_exceeded")
+    assert 250 <= success["first_byte_ms"] <= success["reply_ms"] < 120_000
+    assert (success["error"], failure["error"]) == ("", "rate_limit_exceeded")
     assert message not in str(setup.service.call("export_session", {"session": session}))
     assert send_chat(setup, session, messages) == 200
     repeated = call_with_status(setup, session, 1, 200)
@@ -178,15 +180,15 @@ def test_terminal_prints_what_provider_reported() -> None:
     failed = {**times, "reply_ms": 0, "error": "overloaded_error"}
     line = provider_line({"model": "m", "usage": None, **failed}, None)
     assert line == "provider: m the reply ended with the error overloaded_error"
-    nothing = {**refused, "status": 0, "error": ""}
-    assert provider_line({"model": "m", "usage": None, **nothing}, None) == ""
+    without_status = {**refused, "status": 0, "error": ""}
+    assert provider_line({"model": "m", "usage": None, **without_status}, None) == ""
 
 
 def send_chat(setup: Setup, session: str, messages: list[Json]) -> int:
     """Send a chat request of a session, and return the reply's status."""
     body = {"model": "m", "messages": messages}
-    named = {"x-contextrender-session": session}
-    return setup.post("/v1/chat/completions", body, **named).status_code
+    headers = {"x-contextrender-session": session}
+    return setup.post("/v1/chat/completions", body, **headers).status_code
 
 
 def call_with_status(setup: Setup, session: str, number: int, status: int) -> Json:
@@ -212,10 +214,10 @@ def test_observed_call_is_recorded_as_full(setup: Setup) -> None:
 @pytest.mark.anyio
 async def test_usage_is_reported_after_its_call_is_recorded() -> None:
     """The recording may take an hour. By the clock of the event loop, which the test sets."""
-    sent: list[Json] = []
+    reports: list[Json] = []
 
     async def call(name: str, fields: Json, token: str | None) -> None:
-        sent.append(fields["usage"])
+        reports.append(fields["usage"])
 
     loop, is_recorded = asyncio.get_running_loop(), asyncio.Event()
     recording: Any = asyncio.ensure_future(is_recorded.wait())
@@ -229,11 +231,11 @@ async def test_usage_is_reported_after_its_call_is_recorded() -> None:
         loop.time = lambda hours=hours: clock() + 3600 * hours  # type: ignore[method-assign,misc]
         for _ in range(9):
             await asyncio.sleep(0)
-    assert not sent
+    assert not reports
     is_recorded.set()
-    while not sent:
+    while not reports:
         await asyncio.sleep(0)
-    assert [usage["messages"] for usage in sent] == [3]
+    assert [usage["messages"] for usage in reports] == [3]
 
 
 @pytest.mark.slow
@@ -242,17 +244,22 @@ def test_usage_of_last_call_is_recorded_when_service_stops(tmp_path: Path) -> No
     model = Model()
     with serving(model, lifespan="off") as url:
         with running_server(data, CONTEXTRENDER_UPSTREAM=url) as server:
-            known = load_credentials(data)
+            credentials = load_credentials(data)
             usage = {"prompt_tokens": 777, "completion_tokens": 3}
             model.script = [json_reply({**chat("Done."), "usage": usage})]
-            headers = {"x-contextrender-token": known.token, "x-contextrender-session": session}
+            headers = {
+                "x-contextrender-token": credentials.token,
+                "x-contextrender-session": session,
+            }
             body: Any = {"model": "m", "messages": [user("Go.")]}
-            response = httpx.post(f"{known.url}/v1/chat/completions", json=body, headers=headers)
+            response = httpx.post(
+                f"{credentials.url}/v1/chat/completions", json=body, headers=headers
+            )
             assert response.status_code == 200
             server.stop()
         with running_server(data):
-            known = load_credentials(data)
-            with ContextRender(known.url, known.token) as client:
+            credentials = load_credentials(data)
+            with ContextRender(credentials.url, credentials.token) as client:
                 message = assistant("Done.")
                 client.sync(session, [*body["messages"], message])
                 turn = client.call("timeline", {"session": session})["turns"]

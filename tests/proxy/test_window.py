@@ -27,20 +27,20 @@ class Refusing:
     """A double of a model that refuses more than `WINDOW` tokens of four bytes."""
 
     def __init__(self, setup: Setup, says: str) -> None:
-        self.taken: list[Json] = []
+        self.prompts: list[Json] = []
         self.refused = 0
         self.says = says
         self._answer = json_reply({"id": "1", "usage": {}})
         setup.model.answer = self
 
-    def __call__(self, asked: ModelRequest) -> Reply:
-        body, count = asked.json, len(asked.body) // BYTES
+    def __call__(self, request: ModelRequest) -> Reply:
+        body, count = request.json, len(request.body) // BYTES
         if count > WINDOW:
             self.refused += 1
             error_text = self.says.format(most=WINDOW, count=count)
             error = {"type": "invalid_request_error", "message": error_text}
             return json_reply({"error": error}, 400)
-        self.taken.append(body)
+        self.prompts.append(body)
         return self._answer
 
 
@@ -71,18 +71,18 @@ def test_refused_history_is_truncated_without_service(
     response = agent.post()
     assert response.status_code == 200, response.text
     assert "x-contextrender-truncated-to" in response.headers
-    results = agent.results(model.taken[-1][agent.key])
+    results = agent.results(model.prompts[-1][agent.key])
     assert results == all_of_it[-len(results) :]
-    assert len(json.dumps(model.taken[-1])) // BYTES > WINDOW / 2
-    assert agents.TASK in json.dumps(model.taken[-1])
-    text = json.dumps(model.taken[-1])
+    assert len(json.dumps(model.prompts[-1])) // BYTES > WINDOW / 2
+    assert agents.TASK in json.dumps(model.prompts[-1])
+    text = json.dumps(model.prompts[-1])
     matches = re.findall(r'"(?:tool_call_id|tool_use_id)": "(\w+)"', text)
     assert all(text.count(f'"{name}"') >= 2 for name in matches)
     # The proxy remembers the refusal.
     refused = model.refused
     assert agent.post().status_code == 200
     assert model.refused == refused
-    sizes = [len(json.dumps(body)) for body in model.taken]
+    sizes = [len(json.dumps(body)) for body in model.prompts]
     assert "{count}" not in says or sizes[-1] >= 0.95 * sizes[0]
 
 
@@ -94,7 +94,7 @@ def test_compaction_is_truncated_to_window(start: Start, monkeypatch: pytest.Mon
     response = agent.post(x_contextrender_compaction="on")
     assert response.status_code == 200, response.text
     assert response.headers["x-contextrender-full-history"] == "compaction"
-    assert len(json.dumps(model.taken[-1])) // BYTES > 0.75 * WINDOW
+    assert len(json.dumps(model.prompts[-1])) // BYTES > 0.75 * WINDOW
     refused = model.refused
     assert agent.post(x_contextrender_compaction="on").status_code == 200
     assert model.refused == refused  # the proxy remembers the refusal
@@ -122,7 +122,7 @@ def test_single_long_result_is_truncated(
     agent = agent_with_turns(AGENTS[0], setup_without_service, 2)
     model = Refusing(setup_without_service, SAYS[0])
     assert agent.post().status_code == 200
-    (result,) = agent.results(model.taken[-1][agent.key])
+    (result,) = agent.results(model.prompts[-1][agent.key])
     assert "cut to fit" in result
 
 
@@ -134,10 +134,10 @@ def test_single_long_user_message_is_truncated(
     agent = agent_with_turns(kind, setup_without_service, 3)
     model = Refusing(setup_without_service, SAYS[0])
     assert agent.post().status_code == 200
-    request_text = json.dumps(model.taken[-1])
+    request_text = json.dumps(model.prompts[-1])
     assert "Find out which hosts are slow" in request_text and "So much for that." in request_text
     assert "cut to fit" in request_text
-    assert len(agent.results(model.taken[-1][agent.key])) >= 1
+    assert len(agent.results(model.prompts[-1][agent.key])) >= 1
 
 
 def test_truncated_first_message_keeps_its_blocks(setup_without_service: Setup) -> None:
@@ -151,7 +151,7 @@ def test_truncated_first_message_keeps_its_blocks(setup_without_service: Setup) 
     for path, fields in (("/v1/messages", {"max_tokens": 9}), ("/v1/chat/completions", {})):
         body = {"model": "m", "messages": [{"role": "user", "content": blocks}], **fields}
         assert setup_without_service.post(path, body).status_code == 200
-        content = model.taken[-1]["messages"][0]["content"]
+        content = model.prompts[-1]["messages"][0]["content"]
         assert [block["type"] for block in content] == ["text"] * 3
         assert (content[0], content[2]) == (blocks[0], blocks[2])
         assert content[1]["text"].startswith("Begin. A long") and content[1]["text"].endswith(
@@ -184,8 +184,8 @@ def test_history_that_fits_is_sent_whole_whatever_its_bytes(
     assert len(json.dumps(agent.items)) > 6 * (window_of("gpt-4") or 0) > 0
     setup_without_service.model.answer = lambda _: json_reply({"id": "1", "usage": {}})
     response = agent.post()
-    (asked,) = setup_without_service.model.requests
-    assert asked.json == agent.body
+    (request,) = setup_without_service.model.requests
+    assert request.json == agent.body
     assert "x-contextrender-truncated-to" not in response.headers
     assert response.headers["x-contextrender-fail-open"] == "unreachable"
 

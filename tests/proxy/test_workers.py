@@ -25,12 +25,12 @@ PATIENCE = 120.0
 
 
 def workers(process: "subprocess.Popen[bytes]") -> set[int]:
-    own = process.pid
-    return {int(pid) for pid in Path(f"/proc/{own}/task/{own}/children").read_text().split()}
+    parent = process.pid
+    return {int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()}
 
 
 def test_agents_continue_when_a_worker_is_killed(
-    credentials: Credentials, usual: Setup, tmp_path: Path
+    credentials: Credentials, shared_setup: Setup, tmp_path: Path
 ) -> None:
     with ExitStack() as stack:
         model, port = Model(), free_port()
@@ -50,7 +50,7 @@ def test_agents_continue_when_a_worker_is_killed(
 
         def connected() -> Setup:
             http = stack.enter_context(httpx.Client(base_url=url, timeout=PATIENCE))
-            return Setup(url, model, http, usual.service, usual.proxy)
+            return Setup(url, model, http, shared_setup.service, shared_setup.proxy)
 
         names = [f"run-{uuid.uuid4().hex[:8]}" for _ in range(4)]
         agents = [
@@ -61,7 +61,7 @@ def test_agents_continue_when_a_worker_is_killed(
             results = agent.results(agent.run(8)[-1][agent.key])
             assert any(finding(6) in result for result in results)
             assert len(results) < 7
-            assert "x-contextrender-fail-open" not in agent.got.headers
+            assert "x-contextrender-fail-open" not in agent.response.headers
 
         before = workers(proxy)
         assert len(before) == 2
@@ -72,11 +72,11 @@ def test_agents_continue_when_a_worker_is_killed(
             agent.setup = connected()
             results = agent.results(agent.run(1)[-1][agent.key])
             assert any(finding(7) in result for result in results)
-            assert "x-contextrender-fail-open" not in agent.got.headers
+            assert "x-contextrender-fail-open" not in agent.response.headers
         wait_until(lambda: len(workers(proxy)) == 2 and min(before) not in workers(proxy))
         for agent, name in zip(agents, names, strict=True):
             agent.run(1)
-            assert "x-contextrender-fail-open" not in agent.got.headers
+            assert "x-contextrender-fail-open" not in agent.response.headers
             assert agent.setup.service.inspect_session(name)["session"]["results"] == 9
         proxy.terminate()
         assert proxy.wait(PATIENCE) == 0
