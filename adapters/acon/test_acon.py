@@ -56,13 +56,13 @@ class Hosts:
 
     def __init__(self) -> None:
         self.observation = TASK
-        self.done = False
+        self.is_done = False
 
     def step(self, action: str) -> None:
         name, host = action.split()
         finding = hosts.finding(int(host.split("_")[1]))
         self.observation = finding if name == "look" else "It is done."
-        self.done = name == "finish"
+        self.is_done = name == "finish"
 
 
 class Agent:
@@ -76,7 +76,7 @@ class Agent:
         self.memory_manager.add_system_prompt("Say what to do: look HOST, restart HOST, finish.")
 
     def run(self, env: Hosts) -> None:
-        while not env.done:
+        while not env.is_done:
             self.memory_manager.add_user_prompt(env.observation)
             prompt = self.memory_manager.get_conversation_history(exclude_system=True)
             response = self._forward(prompt)

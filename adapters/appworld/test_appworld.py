@@ -21,14 +21,14 @@ LOGIN = 'apis.simple_note.login(username="ann@example.com", password="notes-of-a
 FIRST = f'token = {LOGIN}["access_token"]\n'
 READ = 'print(apis.simple_note.show_note(note_id={}, access_token=token)["content"])'
 FIND = 'print(len(apis.simple_note.search_notes(query="{}", access_token=token)))'
-DONE = "apis.supervisor.complete_task()"
+COMPLETE = "apis.supervisor.complete_task()"
 
 
 def test_example_omits_and_restores_results(loopback: Loopback, tmp_path: Path) -> None:
     # One task has one turn, so the answer between two turns is omitted.
     steps = [step for step in hosts.steps() if isinstance(step, Call)]
     texts = [_as_text(step, number) for number, step in enumerate(steps)]
-    script = Script(loopback.model, [*texts, _block(DONE)], lambda body: True)
+    script = Script(loopback.model, [*texts, _block(COMPLETE)], lambda body: True)
     process = _run(loopback, tmp_path)
     assert f"{len(script.steps)} steps, complete: True" in process.stdout
     assert UNCHANGED not in process.stderr

@@ -86,13 +86,15 @@ def test_spans_of_instrumented_agent_are_read(
 def test_log_of_requests_is_read(loopback: Loopback, tmp_path: Path, model: str) -> None:
     script, log = Script(loopback.model, STEPS), tmp_path / "log.jsonl"
 
-    def logged(asked: ModelRequest) -> Reply:
-        reply = script.answer(asked)
+    def answer(request: ModelRequest) -> Reply:
+        reply = script.answer(request)
         with log.open("a") as lines:
-            lines.write(json.dumps({"request": asked.json, "response": logged_reply(reply)}) + "\n")
+            lines.write(
+                json.dumps({"request": request.json, "response": logged_reply(reply)}) + "\n"
+            )
         return reply
 
-    loopback.model.answer = logged
+    loopback.model.answer = answer
     run_agent(loopback, tmp_path, model)
     assert all(APIS[model] in body for body in script.requests)
     check_read(log, model.partition(":")[2])

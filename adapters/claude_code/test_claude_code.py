@@ -34,7 +34,7 @@ def asking(proxy: str, folder: Path, model: str, headers: str = "") -> Ask:
     hosts.write_files(work)
     settings = json.loads(SETTINGS.read_text())
     settings["env"]["ANTHROPIC_BASE_URL"] = proxy
-    own = environment(
+    variables = environment(
         ANTHROPIC_API_KEY="sk-none",
         ANTHROPIC_CUSTOM_HEADERS=headers,
         CLAUDE_CONFIG_DIR=str(folder / "config"),
@@ -45,7 +45,7 @@ def asking(proxy: str, folder: Path, model: str, headers: str = "") -> Ask:
         command = [str(modules / ".bin" / "claude"), "-p", question, *options]
         command += ["--output-format", "json", "--settings", json.dumps(settings)]
         command += ["--model", model, "--allowedTools", "Read,Bash"]
-        process = run(command, own, work)
+        process = run(command, variables, work)
         answer: dict[str, str] = json.loads(process.stdout)
         return answer
 
@@ -156,10 +156,10 @@ def test_newest_result_of_less_than_8000_tokens_is_complete(
     hosts.check_newest_complete(script, '"tool_result"', 450)
 
 
-FILES, NAMED = range(9), range(7)
+FILES, HOSTS_WITH_PORT = range(9), range(7)
 
 
-def wanted(host: int) -> tuple[int, str]:
+def needed_line(host: int) -> tuple[int, str]:
     """Return the number (from 1) and the value of the line that the agent needs from a file."""
     line = (host * 79 + 300) % 700 + 1
     return line, f"V{crc32(repr((host, line)).encode())}"
@@ -173,31 +173,31 @@ class Reader(Script):
     folder: Path = Path()
     host: int = 0
     cut: int = 0
-    again: int = 0
+    repeat_count: int = 0
 
     def write(self) -> None:
         """Write files of about 8,000 tokens; the last ones do not contain the task's words."""
         for host in FILES:
             values = [f"V{crc32(repr((host, line)).encode())}" for line in range(1, 701)]
             rows = [f"option_{host}_{number} = {value}" for number, value in enumerate(values)]
-            line, value = wanted(host)
-            if host in NAMED:
+            line, value = needed_line(host)
+            if host in HOSTS_WITH_PORT:
                 rows[line - 1] = f"port = {value}"
             (self.folder / f"host_{host}_X.txt").write_text("\n".join(rows))
 
-    def answer(self, asked: ModelRequest) -> Reply:
+    def answer(self, request: ModelRequest) -> Reply:
         """Reply with a call that reads the next file or the rest of this one, or with the final
         answer."""
-        if self.is_agent(asked.json):
-            self.steps.append(self._step(json.dumps(asked.json["messages"], ensure_ascii=False)))
-        return super().answer(asked)
+        if self.is_agent(request.json):
+            self.steps.append(self._step(json.dumps(request.json["messages"], ensure_ascii=False)))
+        return super().answer(request)
 
     def _step(self, prompt: str) -> Step:
-        line, value = wanted(self.host)
+        line, value = needed_line(self.host)
         newest = prompt.rpartition('"tool_result"')[2]
         self.cut += "(read on with offset" in newest
         if self.steps and value not in newest:
-            self.again += 1
+            self.repeat_count += 1
             return self._read(offset=line - 5, limit=10)
         self.host += bool(self.steps)
         return self._read() if self.host in FILES else Say("All.")
@@ -219,8 +219,8 @@ def test_agent_reads_again_only_omitted_lines(
         reader.write()
         assert ask("Which port has each of the nine hosts?")["result"] == "All."
         assert httpx.get(f"{proxy}/contextrender/status").json()["fail_open"] == {}
-    assert 1 <= reader.again <= reader.cut / 3
-    assert len(reader.steps) == len(FILES) + reader.again + 1
+    assert 1 <= reader.repeat_count <= reader.cut / 3
+    assert len(reader.steps) == len(FILES) + reader.repeat_count + 1
 
 
 def check_form(body: Json) -> None:

@@ -24,10 +24,10 @@ Ask = Callable[..., list[Json]]
 class Code(Script):
     """A script whose calls are code for the only tool that newer models have."""
 
-    def answer(self, asked: ModelRequest) -> Reply:
+    def answer(self, request: ModelRequest) -> Reply:
         """Return the next step as a call of a custom tool."""
         number = len(self.requests)
-        reply = super().answer(asked)
+        reply = super().answer(request)
         step = self.steps[number] if number < min(len(self.requests), len(self.steps)) else None
         if not isinstance(step, Call):
             return reply

@@ -73,8 +73,8 @@ class Gemini:
     def __init__(self) -> None:
         self.requests: list[Json] = []
 
-    def answer(self, asked: ModelRequest) -> Reply:
-        self.requests.append(asked.json)
+    def answer(self, request: ModelRequest) -> Reply:
+        self.requests.append(request.json)
         number = len(self.requests) - 1
         parts: list[Json] = [{"text": "So much for now."}]
         if number % 7 < 6:

@@ -44,10 +44,10 @@ def test_scenario_runs_through_proxy(loopback: Loopback, proxy: str, tmp_path: P
     steps = [*hosts.steps()[:-1], *TASK]
     script = Script(loopback.model, [_as_text(_of_scenario(s)) for s in steps], lambda body: True)
 
-    def answer(asked: ModelRequest) -> Reply:
+    def answer(request: ModelRequest) -> Reply:
         if not script.requests:
             _fill_sandbox(tmp_path)
-        return script.answer(asked)
+        return script.answer(request)
 
     loopback.model.answer = answer
     scored = _run(f"{proxy}/s/{SESSION}/v1", tmp_path)

@@ -40,9 +40,9 @@ def as_text(step: Step) -> Step:
     return Say(f"THOUGHT: Go on.\n\n```mswea_bash_command\n{command_of(step)}\n```")
 
 
-def check(script: Script, told: list[Step]) -> None:
+def check(script: Script, steps: list[Step]) -> None:
     """Run `hosts.check` on a script whose steps are bash commands."""
-    hosts.check(replace(script, steps=told))
+    hosts.check(replace(script, steps=steps))
 
 
 def variables(folder: Path) -> dict[str, str]:

@@ -80,7 +80,7 @@ def test_two_turns_of_a_session_are_rendered(api: str, loopback: Loopback, tmp_p
         assert [payload["text"] for payload in printed["payloads"]] == [answer]
     script.steps = steps
     hosts.check(script)
-    for items in asked(script):
+    for items in inputs_of(script):
         (place,) = (number for number, item in enumerate(items) if is_internal(item))
         # With Responses, the context remains beside the user's message until the next message.
         assert place == len(items) - 1 or api == RESPONSES
@@ -102,13 +102,13 @@ def test_exec_task_is_rendered(loopback: Loopback, tmp_path: Path) -> None:
     assert printed["toolSummary"]["failures"] == 0
     script.steps = steps
     hosts.check(script)
-    assert all(is_internal(items[-1]) for items in asked(script))
+    assert all(is_internal(items[-1]) for items in inputs_of(script))
     session = recorded(loopback, [task])
     hosts.check_turns(session, steps)
     assert session["session"] == f"{printed['sessionId']}:0"
 
 
-def asked(script: Script) -> list[list[Json]]:
+def inputs_of(script: Script) -> list[list[Json]]:
     """Return the messages or items of each request."""
     return [body.get("messages") or body["input"] for body in script.requests]
 

@@ -94,8 +94,8 @@ class Sides:
         self.requests: list[Json] = []
         self.steps = 0
 
-    def answer(self, asked: ModelRequest) -> Reply:
-        body = asked.json
+    def answer(self, request: ModelRequest) -> Reply:
+        body = request.json
         self.requests.append(body)
         if has_no_tools(body):
             text = FINAL_TEXT

@@ -29,9 +29,9 @@ def claude(loopback: Loopback, tmp_path: Path) -> WrappedAgent:
 
 
 def test_continued_session_is_rendered(claude: WrappedAgent) -> None:
-    known = hosts.steps()
-    steps = [adapt_to_tools(step, claude.work) for step in known]
-    script = Script(claude.loopback.model, steps)
+    steps = hosts.steps()
+    adapted_steps = [adapt_to_tools(step, claude.work) for step in steps]
+    script = Script(claude.loopback.model, adapted_steps)
     settings = claude.home / ".claude" / "settings.json"
     before = settings.read_bytes()
     options = ["--output-format", "json", "--model", "claude-opus-5-5"]
@@ -43,7 +43,7 @@ def test_continued_session_is_rendered(claude: WrappedAgent) -> None:
     resume = ["--resume", report["session_id"]]
     second = claude.run("claude", "-p", "And the next three?", *resume, *options)
     assert (report["result"], json.loads(second.stdout)["result"]) == hosts.ANSWERS
-    script.steps = known
+    script.steps = steps
     hosts.check(script)
     assert settings.read_bytes() == before
     claude.check_left_nothing()

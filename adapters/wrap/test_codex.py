@@ -14,7 +14,7 @@ from adapters.testing.scripted import Call, Say, Script
 from adapters.wrap.wrapped import WrappedAgent, check_recorded
 from tests.support.scripted_model import ModelRequest, Reply
 
-OWN = """
+USER_PROVIDER = """
 model_provider = "mine"
 [model_providers.mine]
 name = "Mine"
@@ -36,9 +36,9 @@ EXEC = ("exec", "--json", "--skip-git-repo-check", "--sandbox", "danger-full-acc
 class Namespaced(Script):
     """A script whose model calls tools with a namespace, as newer models do after a tool search."""
 
-    def answer(self, asked: ModelRequest) -> Reply:
+    def answer(self, request: ModelRequest) -> Reply:
         """Return the reply with the tool's name and namespace."""
-        reply = super().answer(asked)
+        reply = super().answer(request)
         for name, namespace in NAMESPACES.items():
             tool = f'"name" : "{name}"'.encode()
             full_name = tool + f', "namespace" : "{namespace}"'.encode()
@@ -57,7 +57,7 @@ def codex(loopback: Loopback, tmp_path: Path) -> WrappedAgent:
 @pytest.mark.parametrize(
     ("config", "key", "model", "kind"),
     [
-        (OWN, "sk-own", "gpt-5.5", Script),
+        (USER_PROVIDER, "sk-own", "gpt-5.5", Script),
         (BUILT_IN, "sk-built-in", "gpt-5.5", Script),
         (BUILT_IN, "sk-built-in", "gpt-6.1-sol", Code),
     ],
@@ -83,7 +83,7 @@ def test_continued_session_is_rendered(
     assert codex.report["tokens_omitted"] > 0
     requests = [request for request in codex.loopback.model.requests if request.method == "POST"]
     assert {request.header("authorization") for request in requests} == {f"Bearer {key}"}
-    if config == OWN:
+    if config == USER_PROVIDER:
         assert {request.header("x-mine") for request in requests} == {"yes"}
     assert file.read_bytes() == before
     codex.check_left_nothing()
@@ -91,7 +91,9 @@ def test_continued_session_is_rendered(
 
 
 def test_recall_tool_works(codex: WrappedAgent) -> None:
-    (codex.folder / "codex" / "config.toml").write_text(OWN.format(url=codex.loopback.model.url))
+    (codex.folder / "codex" / "config.toml").write_text(
+        USER_PROVIDER.format(url=codex.loopback.model.url)
+    )
     look = adapt_to_tools(Call("look", {"host": "host_0_X"}))
     recall = Call("recall", {"query": "host_1_X"})
     script = Namespaced(codex.loopback.model, [look, recall, Say("Done.")], is_agents)

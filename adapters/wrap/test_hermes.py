@@ -23,7 +23,7 @@ skills: {creation_nudge_interval: 0}
 security: {tirith_enabled: false, allow_lazy_installs: false}
 compression: {enabled: false}
 """
-NAMED = """
+NAMED_PROVIDER = """
 model: {default: m, provider: "custom:local"}
 providers:
   local: {base_url: "URL/v1", key_env: MY_KEY, api_mode: API, extra_headers: {x-mine: "yes"}}
@@ -35,9 +35,9 @@ CLAUDE = """
 model: {default: claude-sonnet-5, provider: anthropic, base_url: "URL/anthropic"}
 """
 CONFIGS = {
-    "chat": NAMED.replace("API", "chat_completions"),
-    "responses": NAMED.replace("API", "codex_responses"),
-    "messages": NAMED.replace("API", "anthropic_messages"),
+    "chat": NAMED_PROVIDER.replace("API", "chat_completions"),
+    "responses": NAMED_PROVIDER.replace("API", "codex_responses"),
+    "messages": NAMED_PROVIDER.replace("API", "anthropic_messages"),
     "bare": BARE,
     "anthropic": CLAUDE,
 }
@@ -80,10 +80,10 @@ def count_complete_findings(home: Path) -> int:
     return sum(any(f"{mark}." in text for mark in hosts.MARKS) for (text,) in results)
 
 
-def name_of(done: CommandResult) -> str:
+def name_of(result: CommandResult) -> str:
     """Return the session's name from Hermes' output."""
-    match = re.search(r"^session_id: (\S+)$", done.stderr, re.MULTILINE)
-    assert match, done.stderr
+    match = re.search(r"^session_id: (\S+)$", result.stderr, re.MULTILINE)
+    assert match, result.stderr
     return match[1]
 
 

@@ -15,56 +15,60 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def own(loopback: Loopback, tmp_path: Path) -> OpenClaw:
+def user_openclaw(loopback: Loopback, tmp_path: Path) -> OpenClaw:
     """Create the user's OpenClaw, whose configuration has the model's address."""
     (tmp_path / "own").mkdir()
-    own = OpenClaw(loopback, tmp_path / "own", CHAT)
-    config = json.loads(own.config.read_text())
+    user_openclaw = OpenClaw(loopback, tmp_path / "own", CHAT)
+    config = json.loads(user_openclaw.config.read_text())
     config["models"]["providers"]["contextrender"]["baseUrl"] = f"{loopback.model.url}/v1"
-    own.config.write_text(json.dumps(config))
-    return own
+    user_openclaw.config.write_text(json.dumps(config))
+    return user_openclaw
 
 
 @pytest.fixture
-def openclaw(own: OpenClaw, loopback: Loopback, tmp_path: Path) -> WrappedAgent:
+def openclaw(user_openclaw: OpenClaw, loopback: Loopback, tmp_path: Path) -> WrappedAgent:
     variables = {
         "OPENCLAW_STATE_DIR": str(tmp_path / "state"),
-        "OPENCLAW_CONFIG_PATH": str(own.config),
+        "OPENCLAW_CONFIG_PATH": str(user_openclaw.config),
         "OPENAI_API_KEY": "sk-none",
     }
-    return WrappedAgent(loopback, tmp_path, own.openclaw.parent, variables)
+    return WrappedAgent(loopback, tmp_path, user_openclaw.openclaw.parent, variables)
 
 
-def run_task(openclaw: WrappedAgent, own: OpenClaw, task: str, *options: str) -> str:
+def run_task(openclaw: WrappedAgent, user_openclaw: OpenClaw, task: str, *options: str) -> str:
     """Run a task with `openclaw agent exec` and return the answer."""
-    words = ["agent", "exec", task, "--cwd", str(own.work), "--json"]
-    process = openclaw.run("openclaw", *words, "--config", str(own.config), options=options)
+    words = ["agent", "exec", task, "--cwd", str(user_openclaw.work), "--json"]
+    process = openclaw.run(
+        "openclaw", *words, "--config", str(user_openclaw.config), options=options
+    )
     return str(json.loads(process.stdout)["final"])
 
 
-def test_exec_task_is_rendered(openclaw: WrappedAgent, own: OpenClaw) -> None:
+def test_exec_task_is_rendered(openclaw: WrappedAgent, user_openclaw: OpenClaw) -> None:
     """The run also removes a file that an earlier, killed run left."""
-    left_file = own.config.with_name(".contextrender-1-1.json")
+    left_file = user_openclaw.config.with_name(".contextrender-1-1.json")
     left_file.write_text("{}")
-    before = own.config.read_bytes()
+    before = user_openclaw.config.read_bytes()
     steps = [step for step in hosts.steps() if step != Say(hosts.ANSWERS[0])]
     script = Script(openclaw.loopback.model, adapt_to_tools(steps))
-    assert run_task(openclaw, own, " ".join(QUESTIONS)) == hosts.ANSWERS[1]
+    assert run_task(openclaw, user_openclaw, " ".join(QUESTIONS)) == hosts.ANSWERS[1]
     script.steps = steps
     hosts.check(script)
     assert openclaw.report["tokens_omitted"] > 0
-    assert own.config.read_bytes() == before
-    assert [path.name for path in own.config.parent.glob("*.json")] == [own.config.name]
+    assert user_openclaw.config.read_bytes() == before
+    assert [path.name for path in user_openclaw.config.parent.glob("*.json")] == [
+        user_openclaw.config.name
+    ]
     assert not left_file.exists()
     openclaw.check_left_nothing()
 
 
-def test_recall_tool_works(openclaw: WrappedAgent, own: OpenClaw) -> None:
+def test_recall_tool_works(openclaw: WrappedAgent, user_openclaw: OpenClaw) -> None:
     (look,) = adapt_to_tools([Call("look", {"host": "host_0_X"})])
     # OpenClaw calls MCP tools through its own `tool_call`.
     fields = {"query": "host_1_X", "limit": 1}
     recall = Call("tool_call", {"id": "contextrender__recall", "args": fields})
     script = Script(openclaw.loopback.model, [look, recall, Say("Done.")])
-    assert run_task(openclaw, own, "Look.", "--budget", "6000") == "Done."
+    assert run_task(openclaw, user_openclaw, "Look.", "--budget", "6000") == "Done."
     results = [message for message in script.requests[2]["messages"] if message["role"] == "tool"]
     assert hosts.MARKS[0] in json.dumps(results[-1])

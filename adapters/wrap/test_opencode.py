@@ -24,10 +24,10 @@ TASK = "Find out which of the first six hosts are slow."
 class Full(Script):
     """A model that reports a full window once, in its sixth answer."""
 
-    def answer(self, asked: ModelRequest) -> Reply:
+    def answer(self, request: ModelRequest) -> Reply:
         """Return the next step."""
         self.tokens = 39_900 if len(self.requests) == 5 else 9
-        return super().answer(asked)
+        return super().answer(request)
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_continued_session_is_rendered(opencode: WrappedAgent) -> None:
     )
     first = ask(opencode, TASK)
     second = ask(opencode, "And the next three?", "-s", first[0]["sessionID"])
-    assert said(first) + said(second) == list(hosts.ANSWERS)
+    assert texts_of(first) + texts_of(second) == list(hosts.ANSWERS)
     script.steps = steps
     hosts.check(script)
     assert opencode.report["tokens_omitted"] > 0
@@ -90,7 +90,7 @@ def test_recall_tool_works(opencode: WrappedAgent) -> None:
     look = adapt_to_tools(Call("look", {"host": "host_0_X"}), opencode.work)
     recall = Call("contextrender_recall", {"query": "host_1_X"})
     script = Script(opencode.loopback.model, [look, recall, Say("Done.")])
-    assert said(ask(opencode, "Look.")) == ["Done."]
+    assert texts_of(ask(opencode, "Look.")) == ["Done."]
     assert hosts.MARKS[0] in json.dumps(script.requests[2]["messages"][-1])
 
 
@@ -102,7 +102,7 @@ def test_agent_continues_past_its_window_without_service(opencode: WrappedAgent)
     away = Credentials("http://127.0.0.1:9", "none")
     with proxying(away, f"{model.url}/v1") as proxy:
         opencode.variables["MODEL_URL"] = proxy
-        assert said(ask(opencode, TASK, wraps=False)) == ["All."]
+        assert texts_of(ask(opencode, TASK, wraps=False)) == ["All."]
     assert script.refused_count and read / 4 > 1.5 * script.added_tokens
     for number, marks in enumerate(script.marks_in_requests(hosts.MARKS)[1:]):
         assert number in marks  # the newest result is always visible
@@ -118,7 +118,7 @@ def test_newest_result_of_less_than_8000_tokens_is_complete(
     hosts.lengthen(opencode.work, [450] * 9)
     with proxying(service, f"{model.url}/v1", AUTO, "contextrender_cache_aware") as proxy:
         opencode.variables["MODEL_URL"] = proxy
-        assert said(ask(opencode, TASK, wraps=False)) == ["All."]
+        assert texts_of(ask(opencode, TASK, wraps=False)) == ["All."]
     hosts.check_newest_complete(script, '"role": "tool"', 450)
 
 
@@ -133,7 +133,7 @@ def test_automatic_compaction_has_all_results(opencode: WrappedAgent, service: C
     script = Full(model, [*looks(opencode.work), Say("All.")])
     with proxying(service, f"{model.url}/v1", policy="contextrender_cache_aware") as proxy:
         opencode.variables["MODEL_URL"] = proxy
-        assert said(ask(opencode, TASK, wraps=False))[-1] == "All."
+        assert texts_of(ask(opencode, TASK, wraps=False))[-1] == "All."
         assert httpx.get(f"{proxy}/contextrender/status").json()["fail_open"] == {}
     request_texts = [
         request.body.decode() for request in model.requests if request.method == "POST"
@@ -166,7 +166,7 @@ def check_pairs(script: Script) -> None:
         assert called == [m["tool_call_id"] for m in messages if m["role"] == "tool"]
 
 
-def said(events: list[Json]) -> list[str]:
+def texts_of(events: list[Json]) -> list[str]:
     return [event["part"]["text"] for event in events if event["type"] == "text"]
 
 

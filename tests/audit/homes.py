@@ -55,14 +55,14 @@ def audit_home(home: Path, files: Mapping[str, Any] | None = None) -> AuditInput
     return audit.merge_copies()
 
 
-def sums(found: AuditInput) -> tuple[int, int]:
+def sums(audit_input: AuditInput) -> tuple[int, int]:
     """Return calls and prompt tokens."""
-    bills = costs_by_model(found.runs)
+    bills = costs_by_model(audit_input.runs)
     return sum(bill.calls for bill in bills), sum(bill.prompt for bill in bills)
 
 
-def dollars(found: AuditInput) -> float:
-    return sum(bill.dollars or 0.0 for bill in costs_by_model(found.runs))
+def dollars(audit_input: AuditInput) -> float:
+    return sum(bill.dollars or 0.0 for bill in costs_by_model(audit_input.runs))
 
 
 def claude(id: str, request: str = "", tokens: int = 1_000, text: str = "ok", **usage: Any) -> Json:

@@ -293,7 +293,7 @@ def test_each_rate_has_its_price(home: Path, files: dict[str, list[Json]], cost:
 
 
 @pytest.mark.parametrize(
-    ("files", "named"),
+    ("files", "sentence"),
     [
         (session("claude-haiku-4-5", 9, server_tool_use={"web_search_requests": 2}), "claude-haiku-4-5 (2 web searches) is priced as claude-haiku-4-5."),
         (with_search(rollout("gpt-5.1", 9)), "gpt-5.1 (1 web search) is priced as gpt-5.1."),
@@ -301,9 +301,11 @@ def test_each_rate_has_its_price(home: Path, files: dict[str, list[Json]], cost:
         (rollout("gpt-5.1", 9, "scale"), "gpt-5.1 (scale) is priced as gpt-5.1."),
     ],
 )  # fmt: skip
-def test_rate_without_price_is_named(home: Path, files: dict[str, list[Json]], named: str) -> None:
+def test_rate_without_price_is_named(
+    home: Path, files: dict[str, list[Json]], sentence: str
+) -> None:
     audit_home(home, files)
-    assert named in " ".join(printed("audit", "--workers", "1").split())
+    assert sentence in " ".join(printed("audit", "--workers", "1").split())
 
 
 def test_damaged_bytes_lose_no_usage(home: Path) -> None:

@@ -8,7 +8,7 @@ import contextrender_bridge
 import pytest
 from contextrender_bridge.base.wire import Json
 
-from tests.audit.test_readers import heard, result, said, use, write
+from tests.audit.test_readers import answer_line, result, use, user_line, write
 from tests.support.command import printed
 
 SHIPPED = Path(contextrender_bridge.__file__).parent / "data" / "demo.jsonl"
@@ -74,17 +74,17 @@ def test_report_has_losses_of_a_compaction(write_claude_session: Leave) -> None:
     def call(id: str) -> list[Json]:
         tool_use = use(id) | {"input": {"path": "a"}}
         read = result(id) | {"content": "TOKEN_ALPHA TOKEN_BETA"}
-        return [said(f"{id}1", f"m{id}", tool_use, 1), heard(f"{id}2", [read])]
+        return [answer_line(f"{id}1", f"m{id}", tool_use, 1), user_line(f"{id}2", [read])]
 
     page = write_claude_session(
-        heard("1", "Go."),
+        user_line("1", "Go."),
         *call("2"),
-        said("4", "m4", text("Seen."), 1),
+        answer_line("4", "m4", text("Seen."), 1),
         BOUNDARY,
-        heard("5", "TOKEN_ALPHA matters.") | {"isCompactSummary": True},
-        said("6", "m6", text("TOKEN_ALPHA it is."), 1),
+        user_line("5", "TOKEN_ALPHA matters.") | {"isCompactSummary": True},
+        answer_line("6", "m6", text("TOKEN_ALPHA it is."), 1),
         *call("7"),
-        said("9", "m9", text("And TOKEN_BETA."), 1),
+        answer_line("9", "m9", text("And TOKEN_BETA."), 1),
     )
     words = ["audit", "--agent", "claude", "--workers", "1"]
     compactions = json.loads(printed(*words, "--json", "--html", page))["compactions"]
@@ -108,9 +108,9 @@ def test_report_has_losses_of_a_compaction(write_claude_session: Leave) -> None:
 def test_report_has_costs_of_pauses(write_claude_session: Leave) -> None:
     """The cache is rewritten after ten minutes, at a resume and after a compaction."""
 
-    def answer(number: int, minute: int, read: int, written: int) -> Json:
-        row = said(f"u{number}", f"m{number}", text(f"Step {number}."), 0)
-        cache = {"cache_read_input_tokens": read, "cache_creation_input_tokens": written}
+    def answer(number: int, minute: int, cache_read: int, cache_write: int) -> Json:
+        row = answer_line(f"u{number}", f"m{number}", text(f"Step {number}."), 0)
+        cache = {"cache_read_input_tokens": cache_read, "cache_creation_input_tokens": cache_write}
         usage = {"input_tokens": 0, "output_tokens": 0, **cache}
         row["message"] |= {"model": "claude-sonnet-4-5", "usage": usage}
         return row | {"timestamp": f"2026-10-01T10:{minute}:00Z"}
@@ -126,11 +126,11 @@ def test_report_has_costs_of_pauses(write_claude_session: Leave) -> None:
     )
     report = json.loads(printed("audit", "--agent", "claude", "--json", "--html", page))
     (bill,) = report["bills"]
-    written = 3.75e-6
+    price = 3.75e-6
     assert report["pauses"] == {
-        "lifetime": pytest.approx(9_000 * written / bill["dollars"]),
-        "resume": pytest.approx(10_000 * written / bill["dollars"]),
-        "compaction": pytest.approx(4_000 * written / bill["dollars"]),
+        "lifetime": pytest.approx(9_000 * price / bill["dollars"]),
+        "resume": pytest.approx(10_000 * price / bill["dollars"]),
+        "compaction": pytest.approx(4_000 * price / bill["dollars"]),
     }
     assert page.read_text().count("<meter") == 3
     assert "of the cost was for writing a cache again: " in printed("audit", "--agent", "claude")

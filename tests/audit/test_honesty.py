@@ -14,7 +14,7 @@ from contextrender_bridge.evaluation.compactions import measure_sample
 from contextrender_bridge.evaluation.runs import Run, compactions_of
 
 from tests.audit.homes import CLAUDE, CODEX, at, claude, meta, write_files
-from tests.audit.test_readers import heard, result, said, use
+from tests.audit.test_readers import answer_line, result, use, user_line
 from tests.support.command import printed
 from tests.support.transcripts import assistant, step, user
 
@@ -65,8 +65,12 @@ def test_encrypted_codex_summary_is_not_measured(home: Path) -> None:
 @pytest.mark.parametrize("record", [compacted("TOKEN_ALPHA matters."), compacted("", TASK, WORDS)])
 def test_plain_codex_summary_is_measured(home: Path, record: Json) -> None:
     write_files(home, {f"{CODEX}/rollout-a.jsonl": [*BEFORE, record, *AFTER]})
-    found = json.loads(printed("audit", "--json", "--workers", "1"))["compactions"]
-    assert (found["hidden_summaries"], found["steps"], found["summary_had_all"]) == (0, 1, 1)
+    compactions = json.loads(printed("audit", "--json", "--workers", "1"))["compactions"]
+    assert (
+        compactions["hidden_summaries"],
+        compactions["steps"],
+        compactions["summary_had_all"],
+    ) == (0, 1, 1)
 
 
 def claude_row(role: str, block: Json, id: str, **fields: object) -> Json:
@@ -136,11 +140,11 @@ def test_random_sample_of_compactions_is_measured() -> None:
             Run(f"{number}#1", "", "", before),
             Run(f"{number}#2", "", "", after, continues=f"{number}#1"),
         ]
-    found = compactions_of(runs)
-    score = measure_sample(found, 1, limit=3)
+    compactions = compactions_of(runs)
+    score = measure_sample(compactions, 1, limit=3)
     assert (score.count, score.measured, score.steps["all"]) == (6, 3, 3)
     assert 0 < (score.share("summary") or 0) < 1  # not only the first or the last three
-    assert measure_sample(found, 1, limit=3).steps == score.steps
+    assert measure_sample(compactions, 1, limit=3).steps == score.steps
 
 
 def long_run(prompt: int) -> RecordedRun:
@@ -158,10 +162,14 @@ def test_run_with_rendered_prompts_is_recognised() -> None:
 def shortened_runs(has_other_run: bool) -> dict[str, list[Json]]:
     """Return the files of a run that `wrap` shortened, and of one without results to omit."""
     long = [result("a") | {"content": "plain words " * 4_000}]
-    calls = [said("2", "m1", use("a"), 1), heard("3", long), said("4", "m2", use("b"), 1)]
-    files = {"wrapped.jsonl": [heard("1", "Go."), *calls]}
+    calls = [
+        answer_line("2", "m1", use("a"), 1),
+        user_line("3", long),
+        answer_line("4", "m2", use("b"), 1),
+    ]
+    files = {"wrapped.jsonl": [user_line("1", "Go."), *calls]}
     if has_other_run:
-        files["other.jsonl"] = [heard("5", "Hello."), said("6", "m3", use("c"), 1)]
+        files["other.jsonl"] = [user_line("5", "Hello."), answer_line("6", "m3", use("c"), 1)]
     return files
 
 

@@ -26,7 +26,7 @@ from tests.audit.test_stores import HERMES, event, openclaw
 from tests.support.command import printed
 from tests.support.transcripts import assistant, step, user
 
-WHOLE = [
+FULL_HISTORY = [
     user("Find the fault."),
     *step("a", "look", '{"at": "x"}', "TOKEN_ALPHA and TOKEN_BETA"),
     assistant("Seen."),
@@ -41,7 +41,7 @@ def open_sessions(*paths: Path) -> list[Json]:
 def compacted_run(*after: Json, summary: str = "Nothing.") -> list[Run]:
     model = "claude-sonnet-4-5"
     return [
-        Run("s#1", "", model, WHOLE),
+        Run("s#1", "", model, FULL_HISTORY),
         Run("s#2", "", model, [user(summary), *after], continues="s#1"),
     ]
 
@@ -86,7 +86,7 @@ def test_diagnosis_sums_several_losses() -> None:
 
 
 def test_diagnosis_without_losses() -> None:
-    assert "the agent never compacted" in diagnose([Run("s", "", "", WHOLE)]).sentence
+    assert "the agent never compacted" in diagnose([Run("s", "", "", FULL_HISTORY)]).sentence
     diagnosis = diagnose(
         compacted_run(assistant("It is TOKEN_ALPHA."), summary="TOKEN_ALPHA matters.")
     )
@@ -169,7 +169,12 @@ def test_export_is_opened(tmp_path: Path) -> None:
         "format": "contextrender.session/3",
         "session": "s",
         "branches": [
-            {"parent": -1, "fork_position": 0, "messages": WHOLE, "calls": [{"model": "gpt-5.1"}]},
+            {
+                "parent": -1,
+                "fork_position": 0,
+                "messages": FULL_HISTORY,
+                "calls": [{"model": "gpt-5.1"}],
+            },
             {"parent": -1, "fork_position": 0, "messages": [user("-"), assistant("TOKEN_ALPHA")]},
             {"parent": 0, "fork_position": 1, "messages": [assistant("Another.")]},
         ],

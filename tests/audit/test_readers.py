@@ -25,13 +25,13 @@ def write(path: Path, *lines: object) -> Path:
     return path
 
 
-def said(uuid: str, id: str, block: Json, output: int) -> Json:
+def answer_line(uuid: str, id: str, block: Json, output: int) -> Json:
     usage = {"input_tokens": 3, "cache_read_input_tokens": 7, "output_tokens": output}
     message = {"id": id, "model": "claude-x", "role": "assistant", "content": [block]}
     return {"type": "assistant", "uuid": uuid, "message": {**message, "usage": usage}}
 
 
-def heard(uuid: str, content: object) -> Json:
+def user_line(uuid: str, content: object) -> Json:
     return {"type": "user", "uuid": uuid, "message": user(content)}
 
 
@@ -52,14 +52,14 @@ def read(place: Path, reader: Callable[[Path, AuditInput], None] = read_claude) 
 def test_claude_parallel_calls_are_one_answer_with_last_usage(tmp_path: Path) -> None:
     write(
         tmp_path / "projects" / "p" / "s.jsonl",
-        heard("1", "Look."),
-        said("2", "m1", use("a"), 1),
-        heard("3", [result("a")]),
-        said("4", "m1", use("b"), 40),
-        heard("5", [result("b")]),
+        user_line("1", "Look."),
+        answer_line("2", "m1", use("a"), 1),
+        user_line("3", [result("a")]),
+        answer_line("4", "m1", use("b"), 40),
+        user_line("5", [result("b")]),
         "{broken",
         {"type": "never heard of"},
-        said("6", "<x>", {"type": "text", "text": "Done."}, 5),
+        answer_line("6", "<x>", {"type": "text", "text": "Done."}, 5),
     )
     audit = read(tmp_path)
     (run,) = audit.runs
@@ -67,20 +67,24 @@ def test_claude_parallel_calls_are_one_answer_with_last_usage(tmp_path: Path) ->
         *("user", "assistant", "tool", "tool", "assistant")
     ]
     assert [call["id"] for call in run.messages[1]["tool_calls"]] == ["a", "b"]
-    assert [used.output for used in run.usage] == [40, 5]
+    assert [usage.output for usage in run.usage] == [40, 5]
     assert audit.counts["damaged lines"] == audit.counts["unknown lines"] == 1
 
 
 def test_claude_forks_count_once_and_compactions_start_new_run(tmp_path: Path) -> None:
-    first = [heard("1", "Look."), said("2", "m1", use("a"), 1), heard("3", [result("a")])]
+    first = [
+        user_line("1", "Look."),
+        answer_line("2", "m1", use("a"), 1),
+        user_line("3", [result("a")]),
+    ]
     boundary = {
         "type": "system",
         "subtype": "compact_boundary",
         "compactMetadata": {"preservedMessages": {"uuids": ["3"]}},
     }
-    after = [boundary, heard("4", "So far: all is well."), said("5", "m2", use("b"), 1)]
+    after = [boundary, user_line("4", "So far: all is well."), answer_line("5", "m2", use("b"), 1)]
     write(tmp_path / "projects" / "p" / "s.jsonl", *first, *after)
-    write(tmp_path / "projects" / "p" / "t.jsonl", *first, said("6", "m3", use("c"), 1))
+    write(tmp_path / "projects" / "p" / "t.jsonl", *first, answer_line("6", "m3", use("c"), 1))
     audit = read(tmp_path)
     assert [(run.task, run.calls, len(run.usage)) for run in audit.runs] == [
         ("s", 1, 1),
@@ -120,8 +124,8 @@ def test_codex_text_and_calls_of_one_answer_are_one_call(tmp_path: Path) -> None
         {"type": "function_call", "call_id": id, "name": "look", "arguments": "{}"} for id in "ab"
     ]
     outputs = [{"type": "function_call_output", "call_id": id, "output": "seen"} for id in "ab"]
-    said = {"type": "message", "role": "assistant", "content": text}
-    items = [said, *calls, *outputs, said]
+    message = {"type": "message", "role": "assistant", "content": text}
+    items = [message, *calls, *outputs, message]
     write(
         tmp_path / "sessions" / "rollout-x.jsonl",
         *({"type": "response_item", "payload": item} for item in items),

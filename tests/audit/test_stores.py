@@ -51,8 +51,8 @@ def hermes(home: Path, *rows: tuple[object, ...]) -> AuditInput:
     return audit.merge_copies()
 
 
-def roles(found: AuditInput) -> list[list[str]]:
-    return [[message["role"] for message in run.messages] for run in found.runs]
+def roles(audit_input: AuditInput) -> list[list[str]]:
+    return [[message["role"] for message in run.messages] for run in audit_input.runs]
 
 
 def test_hermes_compacted_messages_are_separate_run_and_count_once(tmp_path: Path) -> None:

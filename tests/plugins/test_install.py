@@ -53,8 +53,8 @@ class Machine:
 
     def files(self) -> dict[str, bytes]:
         folders = (self.home, self.data / "plugins")
-        found = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
-        return {str(path): path.read_bytes() for path in found}
+        paths = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+        return {str(path): path.read_bytes() for path in paths}
 
 
 @pytest.fixture
@@ -77,8 +77,10 @@ def test_dry_run_lists_changes_and_uninstall_undoes_them(machine: Machine, name:
     machine.run("uninstall", name, "--dry-run")
     assert machine.files() == installed
     machine.run("uninstall", name)
-    left = {path: text for path, text in machine.files().items() if text.strip() != b"{}"}
-    assert left == before
+    remaining_files = {
+        path: text for path, text in machine.files().items() if text.strip() != b"{}"
+    }
+    assert remaining_files == before
     assert "Nothing has to be changed." in machine.run("uninstall", name)
 
 
@@ -155,24 +157,24 @@ HOOKS = "".join(
 PROJECT = '[projects."/home/u/work"]\ntrust_level = "trusted"\n'
 
 
-@pytest.mark.parametrize("own", ["", "# mine\n[tui]\ntheme = 'dark'\n"])
-def test_codex_entries_in_plugin_block_are_kept(own: str) -> None:
+@pytest.mark.parametrize("user_config", ["", "# mine\n[tui]\ntheme = 'dark'\n"])
+def test_codex_entries_in_plugin_block_are_kept(user_config: str) -> None:
     """Codex keeps a comment at the end of the file there, and writes new tables before it."""
-    installed = with_block(own, HOOKS + SETTINGS)
+    installed = with_block(user_config, HOOKS + SETTINGS)
     trusted = installed.replace("[mcp_servers", f"{TRUST}[mcp_servers")
     used_config = trusted.replace("# <<<", f"\n{PROJECT}# <<<")
     assert used_config.count("[projects") == used_config.count("[hooks.state]") == 1
     assert (
         with_block(used_config, HOOKS + SETTINGS) == used_config
     )  # the user is not asked to trust again
-    assert tomllib.loads(without_block(used_config)) == tomllib.loads(own + PROJECT)
-    assert without_block(used_config).startswith(own)
+    assert tomllib.loads(without_block(used_config)) == tomllib.loads(user_config + PROJECT)
+    assert without_block(used_config).startswith(user_config)
 
 
 def test_trust_in_users_hooks_is_kept() -> None:
-    others = TRUST.replace(":0:0", ":1:0") + TRUST.partition("\n\n")[2]
+    other_trust = TRUST.replace(":0:0", ":1:0") + TRUST.partition("\n\n")[2]
     used_config = with_block(HOOKS, HOOKS + SETTINGS).replace(
-        "[mcp_servers", f"{others}[mcp_servers"
+        "[mcp_servers", f"{other_trust}[mcp_servers"
     )
     assert tomllib.loads(without_block(used_config)) == tomllib.loads(HOOKS + TRUST)
 

@@ -44,10 +44,10 @@ def user(tmp_path: Path) -> User:
     return User(tmp_path)
 
 
-def settings_of(made: Redirect) -> dict[str, dict[str, object]]:
-    assert made.arguments.count("--settings") == 1
-    text = made.arguments[made.arguments.index("--settings") + 1]
-    report: dict[str, dict[str, object]] = json.loads(made.files.get(Path(text), text))
+def settings_of(redirect: Redirect) -> dict[str, dict[str, object]]:
+    assert redirect.arguments.count("--settings") == 1
+    text = redirect.arguments[redirect.arguments.index("--settings") + 1]
+    report: dict[str, dict[str, object]] = json.loads(redirect.files.get(Path(text), text))
     return report
 
 
@@ -61,7 +61,7 @@ def test_claude_keeps_its_provider(user: User) -> None:
 
 @pytest.mark.parametrize("strongest", range(5))
 def test_claude_settings_precedence(user: User, strongest: int) -> None:
-    def told(number: int) -> dict[str, dict[str, str]]:
+    def gateway_settings(number: int) -> dict[str, dict[str, str]]:
         return {"env": {"ANTHROPIC_BASE_URL": f"https://gateway{number}.test/a/"}}
 
     user.variables["ANTHROPIC_BASE_URL"] = "https://gateway4.test/a/"
@@ -71,8 +71,8 @@ def test_claude_settings_precedence(user: User, strongest: int) -> None:
         (1, "work/.claude/settings.local.json"),
     ]:
         if number >= strongest:
-            user.write(name, told(number))
-    words = ["--settings", json.dumps(told(0))] if strongest == 0 else []
+            user.write(name, gateway_settings(number))
+    words = ["--settings", json.dumps(gateway_settings(0))] if strongest == 0 else []
     user.runs(Claude(NOBODY), *words)
     assert user.upstreams == [f"https://gateway{strongest}.test/a/v1"]
 
@@ -252,8 +252,8 @@ ANTHROPIC = ROUTE.replace("/0", "/anthropic")
 MESSAGES = {"api_mode": "anthropic_messages"}
 
 
-def hermes_config(made: Redirect) -> dict[str, Any]:
-    text = next(text for path, text in made.files.items() if path.name == "config.yaml")
+def hermes_config(redirect: Redirect) -> dict[str, Any]:
+    text = next(text for path, text in redirect.files.items() if path.name == "config.yaml")
     report: dict[str, Any] = json.loads(text)
     return report
 
@@ -304,11 +304,11 @@ def test_hermes_keeps_its_provider(
     assert not (user.home / "config.yaml").exists()
 
 
-@pytest.mark.parametrize(("own", "waits"), [(60, 60), (0.5, 15), ("soon", 15)])
-def test_hermes_waits_for_the_recall_tool(user: User, own: object, waits: float) -> None:
+@pytest.mark.parametrize(("timeout", "waits"), [(60, 60), (0.5, 15), ("soon", 15)])
+def test_hermes_waits_for_the_recall_tool(user: User, timeout: object, waits: float) -> None:
     servers = "mcp_servers: {own: {url: 'https://m.test'}}"
     model = "model: {provider: anthropic}"
-    user.write(".hermes/config.yaml", f"{model}\n{servers}\nmcp_discovery_timeout: {own}")
+    user.write(".hermes/config.yaml", f"{model}\n{servers}\nmcp_discovery_timeout: {timeout}")
     assert hermes_config(user.runs(AGENTS["hermes"]))["mcp_discovery_timeout"] == waits
 
 

@@ -301,33 +301,33 @@ def test_invalid_data_folder_is_one_sentence(tmp_path: Path, kind: str) -> None:
 CALLING = """
 import json, os, urllib.request
 messages = [{"role": "user", "content": "Follow the links."}]
-named = [{"name": name, "parameters": {"type": "object"}} for name in ("look", "fly")]
-tools = [{"type": "function", "function": function} for function in named]
+functions = [{"name": name, "parameters": {"type": "object"}} for name in ("look", "fly")]
+tools = [{"type": "function", "function": function} for function in functions]
 for turn in range(5):
     body = {"model": "gpt-5.1", "messages": messages, "tools": tools}
-    asked = urllib.request.Request(
+    request = urllib.request.Request(
         os.environ["OPENAI_BASE_URL"] + "/chat/completions",
         json.dumps(body).encode(),
         {"content-type": "application/json"},
     )
-    with urllib.request.urlopen(asked) as reply:
-        said = json.load(reply)["choices"][0]["message"]
-    for call in said.get("tool_calls") or ():
+    with urllib.request.urlopen(request) as reply:
+        answer = json.load(reply)["choices"][0]["message"]
+    for call in answer.get("tool_calls") or ():
         result = {"role": "tool", "tool_call_id": call["id"], "content": "word " * 2000}
-        messages += [said, result]
+        messages += [answer, result]
 """
 
 
-def scripted_reply(asked: ModelRequest) -> Reply:
+def scripted_reply(request: ModelRequest) -> Reply:
     """Reply with four tool calls and a final answer; the usage includes 300 tokens of the
     provider."""
-    if asked.method != "POST":  # wrap checks whether the provider is ContextRender
+    if request.method != "POST":  # wrap checks whether the provider is ContextRender
         return json_reply({}, 404)
-    body: dict[str, Any] = asked.json
+    body: dict[str, Any] = request.json
     reply, turn = chat_reply(""), sum(message["role"] == "tool" for message in body["messages"])
     answer = assistant(None, call(f"c{turn}", "look", json.dumps({"turn": turn})))
     reply["choices"][0]["message"] = answer if turn < 4 else assistant("Done.")
-    tokens = len(asked.body) // 4 + 300
+    tokens = len(request.body) // 4 + 300
     reply["model"] = body["model"]
     reply["usage"] = {"prompt_tokens": tokens, "completion_tokens": 9, "total_tokens": tokens + 9}
     return json_reply(reply)
@@ -345,20 +345,27 @@ def test_run_totals_equal_service_totals(environment: dict[str, str], tmp_path: 
         assert process.returncode == 0, process.stderr
         report = json.loads(process.stderr.splitlines()[-1])
         with server.client() as client:
-            listed = client.post("/walker/list_sessions", json={}).json()["reports"][0]["sessions"]
+            sessions = client.post("/walker/list_sessions", json={}).json()["reports"][0][
+                "sessions"
+            ]
             rows = client.post("/walker/total_savings", json={}).json()["reports"][0]["rows"]
-            one = {"session": listed[0]["session"]}
-            exported = client.post("/walker/export_session", json=one).json()["reports"][0]
-            again = {"data": exported, "session": "again"}
-            assert client.post("/walker/import_session", json=again).is_success
-            for name in (one["session"], "again"):
-                seen = client.post("/walker/savings", json={"session": name}).json()["reports"][0]
-                whole = client.post("/walker/inspect_session", json={"session": name}).json()
-                session = whole["reports"][0]["session"]
+            session_field = {"session": sessions[0]["session"]}
+            export = client.post("/walker/export_session", json=session_field).json()["reports"][0]
+            import_fields = {"data": export, "session": "again"}
+            assert client.post("/walker/import_session", json=import_fields).is_success
+            for name in (session_field["session"], "again"):
+                savings = client.post("/walker/savings", json={"session": name}).json()["reports"][
+                    0
+                ]
+                inspection = client.post("/walker/inspect_session", json={"session": name}).json()
+                session = inspection["reports"][0]["session"]
                 assert (
-                    seen["totals"]["turns"] == session["turns"] == session["totals"]["calls"] == 5
+                    savings["totals"]["turns"]
+                    == session["turns"]
+                    == session["totals"]["calls"]
+                    == 5
                 )
-    usage_totals, declared = listed[0]["totals"], report["declared"]
+    usage_totals, declared = sessions[0]["totals"], report["declared"]
     assert (declared["tools"], declared["never_called"]) == (2, 1)
     assert declared["tokens"] == 2 * declared["tokens_never_called"] > 0
     assert (report["calls"], report["fail_open"]) == (5, 0) and report["tokens_omitted"] > 0

@@ -19,7 +19,7 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.slow
 
 DOUBLE = f"""#!{sys.executable}
-# Stands for an agent: it writes down what it was given, and waits.
+# A double of an agent. It reports its arguments, environment and files, and waits.
 import json, os, pathlib, sys, time
 files = {{}}
 for word in [*sys.argv, *os.environ.values()]:
@@ -29,9 +29,9 @@ for word in [*sys.argv, *os.environ.values()]:
     for file in path.glob("*") if word.startswith(os.environ["CONTEXTRENDER_DATA"]) else []:
         if file.is_file():
             files[str(file)] = [file.read_text(errors="replace"), file.stat().st_mode]
-told = {{"arguments": sys.argv, "environment": dict(os.environ), "files": files}}
-pathlib.Path(os.environ["TOLD"] + ".new").write_text(json.dumps(told))
-os.rename(os.environ["TOLD"] + ".new", os.environ["TOLD"])
+report = {{"arguments": sys.argv, "environment": dict(os.environ), "files": files}}
+pathlib.Path(os.environ["REPORT"] + ".new").write_text(json.dumps(report))
+os.rename(os.environ["REPORT"] + ".new", os.environ["REPORT"])
 time.sleep(600)
 """
 
@@ -85,7 +85,7 @@ def environment(tmp_path: Path, data: Path) -> dict[str, str]:
         "CONTEXTRENDER_DATA": str(data),
         "CONTEXTRENDER_IDLE_TIMEOUT": "30",
         "OPENAI_BASE_URL": "http://127.0.0.1:9/v1",
-        "TOLD": str(tmp_path / "told"),
+        "REPORT": str(tmp_path / "report"),
     }
 
 
@@ -105,11 +105,11 @@ def test_no_process_has_a_secret_in_its_arguments(
         process = subprocess.Popen(command, env=environment, cwd=tmp_path, stderr=errors)
     try:
         wait_until(
-            lambda: (tmp_path / "told").exists(),
+            lambda: (tmp_path / "report").exists(),
             alive=lambda: process.poll() is None,
             explain=lambda: (tmp_path / "err").read_text(),
         )
-        report = json.loads((tmp_path / "told").read_text())
+        report = json.loads((tmp_path / "report").read_text())
         secrets = secrets_in(report)
         assert secrets, report
         secrets |= {json.loads((data / "credentials.json").read_text())["token"]}
@@ -127,15 +127,15 @@ def test_no_process_has_a_secret_in_its_arguments(
                     os.kill(int(pid.name), 9)
 
 
-def secrets_in(told: dict[str, dict[str, object]]) -> set[str]:
+def secrets_in(report: dict[str, dict[str, object]]) -> set[str]:
     """Return the secret of the link and the token of the recall tool from the agent's environment
     and files."""
-    text = json.dumps([told["environment"], told["files"]])
+    text = json.dumps([report["environment"], report["files"]])
     secrets = set(re.findall(r"/w/([A-Za-z0-9_-]{20,})/", text))
     secrets |= set(re.findall(r"Bearer ([A-Za-z0-9_-]{20,})", text))
     names = ("CONTEXTRENDER_WRAP_TOKEN", "CONTEXTRENDER_WRAP_LINK", "OPENAI_PROJECT")
     return secrets | {
-        str(told["environment"][name]) for name in names if name in told["environment"]
+        str(report["environment"][name]) for name in names if name in report["environment"]
     }
 
 
@@ -194,21 +194,21 @@ REQUESTS: list[tuple[str, str, dict[str, str], int]] = [
 class Provider(Model):
     """A double that answers model calls, and 404 when `wrap` asks whether it is ContextRender."""
 
-    def next(self, asked: ModelRequest) -> Reply:
+    def next(self, request: ModelRequest) -> Reply:
         """Return the reply to a request."""
-        return json_reply(chat("hi")) if asked.method == "POST" else json_reply({}, 404)
+        return json_reply(chat("hi")) if request.method == "POST" else json_reply({}, 404)
 
 
-@pytest.mark.parametrize("own", ["", "proj_1"])
+@pytest.mark.parametrize("project", ["", "proj_1"])
 def test_requests_without_the_secret_are_refused(
-    own: str, environment: dict[str, str], tmp_path: Path, data: Path
+    project: str, environment: dict[str, str], tmp_path: Path, data: Path
 ) -> None:
     (tmp_path / "codex").write_text(CALLING)
     model = Provider()
     with serving(model, lifespan="off") as provider:
         config = ["-c", f'openai_base_url="{provider}/v1"', "exec"]
-        if own:
-            environment["OPENAI_PROJECT"] = own
+        if project:
+            environment["OPENAI_PROJECT"] = project
         environment["REQUESTS"] = json.dumps([request[:3] for request in REQUESTS])
         command = [str(BIN / "contextrender"), "wrap", "codex", *config]
         process = subprocess.run(
@@ -218,9 +218,9 @@ def test_requests_without_the_secret_are_refused(
     assert statuses[:3] == ["200", "404", "404"], process.stderr
     answers = zip(REQUESTS, map(int, statuses[3:]), strict=True)
     assert not [(request, status) for request, status in answers if status != request[3]]
-    (request,) = [asked for asked in model.requests if asked.method == "POST"]
-    assert request.header("openai-project") == (own or None)
-    written = {file: file.read_bytes() for file in data.rglob("*") if file.is_file()}
-    assert not [file for file, text in written.items() if secret.encode() in text]
+    (request,) = [request for request in model.requests if request.method == "POST"]
+    assert request.header("openai-project") == (project or None)
+    files = {file: file.read_bytes() for file in data.rglob("*") if file.is_file()}
+    assert not [file for file, text in files.items() if secret.encode() in text]
     assert "Traceback" not in process.stderr
     assert "upgrade" not in (data / "wrap.log").read_text()
