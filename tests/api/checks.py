@@ -7,11 +7,11 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.engine.text.tokens import counter_for
 
 
-def rebuilt(own: Sequence[Json], plan: Sequence[Json]) -> list[Json]:
+def build_prompt(sent_messages: Sequence[Json], plan: Sequence[Json]) -> list[Json]:
     """Return the prompt built from a caller's own messages and `output="plan"`."""
     messages = []
     for row in plan:
-        message = dict(own[row["message"]])
+        message = dict(sent_messages[row["message"]])
         calls = message.get("tool_calls")
         if message["role"] == "assistant" and calls:
             message["tool_calls"] = [calls[index] for index in row["calls"]]

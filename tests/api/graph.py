@@ -47,13 +47,13 @@ class Graph:
             # Read last, because a running server may add kinds but never removes one.
             kinds = dict(read("SELECT number, name FROM kinds"))
         nodes = [
-            Node(_text(id), kinds[kind], _fields(held))
-            for id, kind, held in node_rows
+            Node(_text(id), kinds[kind], _fields(data))
+            for id, kind, data in node_rows
             if kinds[kind] != "Root"
         ]
         edges = [
-            Edge(kinds[kind], _text(source), _text(target), _fields(held))
-            for source, kind, target, held in edge_rows
+            Edge(kinds[kind], _text(source), _text(target), _fields(data))
+            for source, kind, target, data in edge_rows
         ]
         return cls({node.id: node for node in nodes}, edges)
 
@@ -94,8 +94,8 @@ def count_rows(data: Path) -> dict[str, int]:
 def stored_rows(data: Path) -> list[bytes]:
     """Return the contents of every node and edge."""
     with reading(data) as read:
-        found = read("SELECT data FROM nodes UNION ALL SELECT data FROM edges")
-    return [rows.unpack(bytes(row)) for (row,) in found if row]
+        data_rows = read("SELECT data FROM nodes UNION ALL SELECT data FROM edges")
+    return [rows.unpack(bytes(row)) for (row,) in data_rows if row]
 
 
 @contextmanager

@@ -101,8 +101,8 @@ def test_newest_result_is_complete_once_when_cache_is_cleared(alice: User) -> No
     for number, size in enumerate(ends):
         if number % 3 == 0:
             WORKING_SET.clear()
-        made = forgetful.send("render", run[:size], **settings)["messages"]
-        assert json.dumps(made) == json.dumps(expected[number]), number
+        messages = forgetful.send("render", run[:size], **settings)["messages"]
+        assert json.dumps(messages) == json.dumps(expected[number]), number
         if number == len(ends) - 2:
             export = alice.api("export_session", session="forgetful")
     assert any(fields["next_pieces"] for _, _, fields in alice.graph().pairs("ShowsComplete"))

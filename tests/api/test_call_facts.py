@@ -9,7 +9,7 @@ from contextrender_bridge.engine import policies
 from contextrender_bridge.engine.call.render_call import render_call
 from contextrender_bridge.engine.policies import POLICIES
 
-from tests.api.checks import rebuilt
+from tests.api.checks import build_prompt
 from tests.api.conftest import User
 from tests.console.transcripts import make_run
 from tests.support import slow_rules
@@ -205,7 +205,7 @@ def test_misses_equal_values_absent_from_prompts(
     monkeypatch.setattr("contextrender_bridge.engine.replay.branch_replay.render_call", rendered)
     run = make_run(60, 5)
     replies = render_calls(alice.api, "run", run, policy="contextrender_cache_aware", budget=1_500)
-    prompts = {view["turn"]: rebuilt(run, view["plan"]) for view in replies}
+    prompts = {view["turn"]: build_prompt(run, view["plan"]) for view in replies}
     missed = {
         (miss["turn"], miss["position"], value)
         for page in alice.api.pages("misses", session="run")
@@ -221,11 +221,11 @@ def test_views_of_full_history_call_show_full_history(alice: User) -> None:
     render_calls(alice.api, "whole", run, budget=700, delivery="holdout")
     render_calls(alice.api, "all", run, budget=90_000)
     views = [alice.api("get_call", session=name, turn=9) for name in ("whole", "all")]
-    one, other = (view["explain"] for view in views)
+    full_view, rendered_view = (view["explain"] for view in views)
     for name in (*SIZES, "text_tokens", "complete", "substitutes", "dropped_turns", "warnings"):
-        assert one[name] == other[name]
-    assert {row["display"] for row in one["results"]} == {"complete"}
-    assert any("rendered, it would be omitted" in row["reason"] for row in one["results"])
+        assert full_view[name] == rendered_view[name]
+    assert {row["display"] for row in full_view["results"]} == {"complete"}
+    assert any("rendered, it would be omitted" in row["reason"] for row in full_view["results"])
     assert views[0]["messages"] == views[1]["messages"]
     columns = [alice.api("savings", session=name)["columns"] for name in ("whole", "all")]
     for name in ("prompt", "full"):
@@ -246,9 +246,14 @@ def test_call_resent_in_full_is_recorded_as_full(alice: User) -> None:
             alice.api("render", session=name, messages=run[:answer], budget=budget, **usage)
         alice.api("sync", session=name, messages=run)
     exports = [alice.api("export_session", session=name) for name in ("refused", "all")]
-    for one, other in zip(*(it["branches"][0]["calls"][:-1] for it in exports), strict=True):
-        assert one["delivery"] == "full"
-        assert (one["tokens"], one.get("shown")) == (other["tokens"], other.get("shown"))
+    for resent_call, full_call in zip(
+        *(export["branches"][0]["calls"][:-1] for export in exports), strict=True
+    ):
+        assert resent_call["delivery"] == "full"
+        assert (resent_call["tokens"], resent_call.get("shown")) == (
+            full_call["tokens"],
+            full_call.get("shown"),
+        )
 
 
 def test_explain_and_misses_give_the_same_reason(alice: User) -> None:

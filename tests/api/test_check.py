@@ -60,18 +60,18 @@ class Agent:
     """An agent that writes one session through one or two servers. Each step is a method."""
 
     def __init__(self, servers: list[Api]) -> None:
-        self.servers, self.at = servers, 0
+        self.servers, self.server_index = servers, 0
         self.line: list[Json] = agent_run(3, lines=3)
         self.lines: list[list[Json]] = [self.line]
-        self.made = 0
+        self.step_count = 0
         self.last_request: Json = {}
 
     @property
     def api(self) -> Api:
-        return self.servers[self.at]
+        return self.servers[self.server_index]
 
     def take(self, step: str, number: int) -> None:
-        self.made += 1
+        self.step_count += 1
         getattr(self, step)(number)
         if len(self.line) > 1:
             self.lines.append(self.line)
@@ -85,16 +85,16 @@ class Agent:
         self.api("render", **self.last_request)
 
     def answer(self, number: int) -> None:
-        name = f"made_{self.made}"
-        asked = call(name, "look", f'{{"at": "ORD-{1000 + number}"}}')
-        self.line = [*self.line, assistant(f"I look at ORD-100{number}.", asked)]
+        name = f"made_{self.step_count}"
+        tool_call = call(name, "look", f'{{"at": "ORD-{1000 + number}"}}')
+        self.line = [*self.line, assistant(f"I look at ORD-100{number}.", tool_call)]
         if number % 4:
             self.line = [*self.line, result(name, f"ORD-100{number} precedes hub_{name}.")]
         if number % 2:
             self.sync(number)
 
     def say(self, number: int) -> None:
-        self.line = [*self.line, user(f"And what about made_{self.made - number}?")]
+        self.line = [*self.line, user(f"And what about made_{self.step_count - number}?")]
 
     def usage(self, number: int) -> None:
         usage: Json = {"messages": max(len(self.line) - number % 4, 1), **USAGE}
@@ -107,11 +107,11 @@ class Agent:
 
     def rewrite(self, number: int) -> None:
         kept_count = max(1, len(self.line) - number)
-        self.line = [*self.line[:kept_count], user(f"Forget that; step {self.made}.")]
+        self.line = [*self.line[:kept_count], user(f"Forget that; step {self.step_count}.")]
 
     def switch(self, number: int) -> None:
         WORKING_SET.clear()
-        self.at = (self.at + 1) % len(self.servers)
+        self.server_index = (self.server_index + 1) % len(self.servers)
 
     def retry(self, number: int) -> None:
         """Send the last call again, also to another server, as if its answer had been lost."""
@@ -122,7 +122,7 @@ class Agent:
         """Compact the history. The agent may then continue with the text, or with its history."""
         reply = self.api("compact", session="s", messages=self.line, tokens=2_000)
         if number % 2:
-            self.line = [self.line[0], user(reply["text"]), user(f"Continue {self.made}.")]
+            self.line = [self.line[0], user(reply["text"]), user(f"Continue {self.step_count}.")]
 
     def move(self, number: int) -> None:
         """Export the session, delete it and import it again."""
@@ -198,12 +198,12 @@ def is_exactly(findings: list[StoreFinding], name: str, key: UUID | Edge) -> boo
         )
     if len(findings) != 1:
         return False
-    (one,) = findings
+    (finding,) = findings
     message = f"1 edges of what the model call with {place_of_id(key[0])[1]}"
     return (
-        one.edge == key
-        or (one.node == key[2] and one.kind == "orphan")
-        or (one.node == key[0] and one.message.startswith(message[:31]))
+        finding.edge == key
+        or (finding.node == key[2] and finding.kind == "orphan")
+        or (finding.node == key[0] and finding.message.startswith(message[:31]))
     )
 
 

@@ -88,11 +88,11 @@ def set_data(alice: User, row: Row, data: bytes) -> None:
     run_on_row(alice, row, "UPDATE {} SET data = ?", data)
 
 
-def damage(alice: User, row: Row, how: str) -> None:
-    if how == "deleted":
+def damage(alice: User, row: Row, damage_name: str) -> None:
+    if damage_name == "deleted":
         run_on_row(alice, row, "DELETE FROM {}")
     else:
-        set_data(alice, row, DAMAGE[how](stored_data(alice, row)[0] or b"x" * 20))
+        set_data(alice, row, DAMAGE[damage_name](stored_data(alice, row)[0] or b"x" * 20))
 
 
 def delete_result(alice: User, position: int) -> Row:
@@ -135,7 +135,7 @@ def events_of(line: Sequence[Any]) -> list[int]:
     ]
 
 
-def check_export(alice: User, session: str, row: Row, how: str = "deleted") -> None:
+def check_export(alice: User, session: str, row: Row, damage_name: str = "deleted") -> None:
     """Assert that the export has every intact message and can be imported. A flipped bit may be in
     a field that no digest covers; that message then counts as intact."""
     export = alice.api("export_session", session=session)
@@ -143,7 +143,7 @@ def check_export(alice: User, session: str, row: Row, how: str = "deleted") -> N
         length - start for length, start in zip(expected_lengths(row), (0, 9), strict=True)
     ]
     lengths = [len(length["messages"]) for length in export["branches"]]
-    assert lengths == [length for length in own_lengths if length] or (how, lengths) == (
+    assert lengths == [length for length in own_lengths if length] or (damage_name, lengths) == (
         "flipped",
         [19, 2],
     )
@@ -177,8 +177,8 @@ def check_session_continues(api: Api) -> None:
 def corrupted_names(api: Api) -> list[str]:
     """Return the sessions that were set aside; assert that the list marks each as damaged."""
     listed = api("list_sessions")["sessions"]
-    assert all(bool(one["damage"]) == (one["session"] != "s") for one in listed)
-    names = [one["session"] for one in listed if one["session"] != "s"]
+    assert all(bool(session["damage"]) == (session["session"] != "s") for session in listed)
+    names = [session["session"] for session in listed if session["session"] != "s"]
     assert all(name.startswith("s (corrupted 20") for name in names)
     return names
 
@@ -191,16 +191,18 @@ def corrupted_names(api: Api) -> list[str]:
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # an example is small, and slow
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(kind=PLACES, place=PLACES, how=st.sampled_from(["deleted", *DAMAGE]), warm=st.booleans())
+@given(
+    kind=PLACES, place=PLACES, damage_name=st.sampled_from(["deleted", *DAMAGE]), warm=st.booleans()
+)
 def test_no_endpoint_fails_when_any_row_is_lost(
-    service: Service, kind: float, place: float, how: str, warm: bool
+    service: Service, kind: float, place: float, damage_name: str, warm: bool
 ) -> None:
     alice = service.new_user()
     record_session(alice)
     kinds = [*rows_of(alice).values()]
     rows = kinds[int(kind * len(kinds))]
     row = rows[int(place * len(rows))]
-    damage(alice, row, how)
+    damage(alice, row, damage_name)
     damaged = stored_data(alice, row)
     if not warm:
         WORKING_SET.clear()
@@ -209,7 +211,7 @@ def test_no_endpoint_fails_when_any_row_is_lost(
     reply = alice.api.post("export_session", session="s")
     assert stored_data(alice, row) == damaged  # reading changes nothing
     if reply.status_code == 200:
-        check_export(alice, "s", row, how)
+        check_export(alice, "s", row, damage_name)
     else:
         assert reply.json()["error"]["code"] == "corrupted"
     check_session_continues(alice.api)
@@ -218,7 +220,7 @@ def test_no_endpoint_fails_when_any_row_is_lost(
     damaged_sessions = {finding.session for finding in store_findings(alice)}
     assert not aside or set(aside) <= damaged_sessions
     for name in aside:
-        check_export(alice, name, row, how)
+        check_export(alice, name, row, damage_name)
         alice.api("delete_session", session=name)
     assert reply.status_code == 200 or aside
     check_calls(alice.api, [None])
@@ -234,16 +236,16 @@ def test_no_endpoint_fails_when_any_row_is_lost(
 NODES = ("Session", "Branch", "Message", "ToolCall", "ToolResult")
 
 
-@pytest.mark.parametrize("how", ["deleted", "noise"])
+@pytest.mark.parametrize("damage_name", ["deleted", "noise"])
 @pytest.mark.parametrize("kind", NODES)
 def test_agent_continues_over_damaged_session(
-    alice: User, kind: str, how: str, caplog: pytest.LogCaptureFixture
+    alice: User, kind: str, damage_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The damaged session is set aside, and the history is recorded again."""
     record_session(alice)
     reply = alice.api("sync", session="s", messages=OTHER)
     row = rows_of(alice)[kind][0]
-    damage(alice, row, how)
+    damage(alice, row, damage_name)
     WORKING_SET.clear()
     more = [user("And now?")]
     piece = {"offset": len(OTHER), "prefix": reply["digest"], "messages": more}
@@ -269,12 +271,12 @@ def test_too_large_number_makes_a_row_unreadable(alice: User, kind: str) -> None
     data = rows.pack(rows.encode({**node.fields, name: 10**30}))
     set_data(alice, ("nodes", (UUID(node.id),)), data)
     WORKING_SET.clear()
-    assert [one.node for one in store_findings(alice) if one.kind == "unreadable"] == [
+    assert [finding.node for finding in store_findings(alice) if finding.kind == "unreadable"] == [
         UUID(node.id)
     ]
     check_session_continues(alice.api)
     repair_all(alice)
-    assert "unreadable" not in {one.kind for one in store_findings(alice)}
+    assert "unreadable" not in {finding.kind for finding in store_findings(alice)}
 
 
 @pytest.mark.skipif(IS_TYPED, reason="it has typed columns")
@@ -297,7 +299,9 @@ def test_value_of_another_sql_type_makes_a_row_unreadable(
     WORKING_SET.clear()
     alice.api.refused("explain", 422, "corrupted", session="s", branch=0)
     alice.api("total_savings")
-    assert [one.node for one in store_findings(alice) if one.kind == "unreadable"] == [*row[1]]
+    assert [finding.node for finding in store_findings(alice) if finding.kind == "unreadable"] == [
+        *row[1]
+    ]
     check_session_continues(alice.api)
     assert len(corrupted_names(alice.api)) == 1
 
@@ -324,7 +328,10 @@ def test_edge_with_an_invalid_end_or_type_counts_as_missing(
     for walker in OPEN:
         reply = alice.api.post(walker, **example(walker, "s"))
         assert reply.status_code in (200, 422), (walker, reply.text)
-    assert {one["session"] for one in alice.api("list_sessions")["sessions"]} == {"s", "other"}
+    assert {session["session"] for session in alice.api("list_sessions")["sessions"]} == {
+        "s",
+        "other",
+    }
     findings = store_findings(alice)
     assert {finding.session for finding in findings} <= {"s", ""}
     assert {"missing", "dangling" if column != "kind" else "unreadable"} <= {
@@ -332,7 +339,9 @@ def test_edge_with_an_invalid_end_or_type_counts_as_missing(
     }
     check_session_continues(alice.api)
     repair_all(alice)
-    assert not [one for one in store_findings(alice) if one.kind in ("dangling", "unreadable")]
+    assert not [
+        finding for finding in store_findings(alice) if finding.kind in ("dangling", "unreadable")
+    ]
     alice.api("delete_session", session="s")
 
 
@@ -357,27 +366,27 @@ def test_damaged_sessions_do_not_end_the_list(alice: User) -> None:
     names = [f"session {number}" for number in range(6)]
     for name in names:
         alice.api("sync", session=name, messages=RUN[:2])
-    sessions = {node.fields["key"]: UUID(node.id) for node in alice.graph().of("Session")}
+    session_ids = {node.fields["key"]: UUID(node.id) for node in alice.graph().of("Session")}
     branches = rows_of(alice)["Branch"]
     for number, data in ((1, b""), (2, rows.pack(rows.encode({}))), (5, b"noise")):
-        set_data(alice, ("nodes", (sessions[names[number]],)), data)
-    moved: Row = ("nodes", (sessions[names[4]],))
+        set_data(alice, ("nodes", (session_ids[names[number]],)), data)
+    moved: Row = ("nodes", (session_ids[names[4]],))
     run_on_row(alice, moved, "UPDATE {} SET listed = 1")  # which its own row contradicts
     listed, page = [], alice.api("list_sessions", limit=1)
     while page["next"]:
         listed += page["sessions"]
         page = alice.api("list_sessions", limit=1, cursor=page["next"])
     listed += page["sessions"]
-    assert [one["session"] for one in listed] == [names[3], names[0]]
+    assert [session["session"] for session in listed] == [names[3], names[0]]
     assert len(alice.api("list_sessions", sort="turns")["sessions"]) == 2
     assert "in the list" in "".join(finding.message for finding in store_findings(alice))
     with closing(open_store(alice.data)) as store:
         owner = UUID(alice.root)
-        stored = stored_sessions(store, owner)
-        assert {session.key for session in stored} == {names[number] for number in (0, 3, 4)}
+        sessions = stored_sessions(store, owner)
+        assert {session.key for session in sessions} == {names[number] for number in (0, 3, 4)}
         for row in branches:
             set_data(alice, row, b"noise")
-        assert all(session_bytes(store, owner, session) > 0 for session in stored)
+        assert all(session_bytes(store, owner, session) > 0 for session in sessions)
 
 
 @pytest.mark.parametrize("kind", ["Session", "ToolResult"])
@@ -463,14 +472,14 @@ def test_session_that_the_store_has_in_an_older_state_is_read_again(alice: User)
     assert not store_findings(alice)
 
 
-@pytest.mark.parametrize("how", ["another's", "noise", "deleted"])
+@pytest.mark.parametrize("damage_name", ["another's", "noise", "deleted"])
 @pytest.mark.parametrize("name", ["ShowsExcerpt", "ShowsComplete"])
 def test_session_with_damaged_edges_of_a_prompt_is_exported_and_continues(
-    alice: User, name: str, how: str
+    alice: User, name: str, damage_name: str
 ) -> None:
     record_session(alice)
     for row in rows_of(alice)[name]:
-        damage(alice, row, how)
+        damage(alice, row, damage_name)
     WORKING_SET.clear()
     export = alice.api("export_session", session="s")
     alice.api("import_session", session="copy", data=export)
@@ -580,7 +589,7 @@ def test_check_finds_missing_model_calls(
 ) -> None:
     """The calls are missing with their edges, or their nodes alone."""
     record_session(alice)
-    calls: list[Row] = [("nodes", (UUID(one.id),)) for one in alice.graph().of("ModelCall")]
+    calls: list[Row] = [("nodes", (UUID(node.id),)) for node in alice.graph().of("ModelCall")]
     for row in [*calls, *(row for name in edges for row in rows_of(alice).get(name, ()))]:
         damage(alice, row, "deleted")
     missing_calls = [
@@ -594,15 +603,15 @@ def test_check_finds_missing_model_calls(
     check_session_continues(alice.api)
 
 
-@pytest.mark.parametrize("how", ["values", "added"])
-def test_check_repairs_reuse_edges_from_texts(alice: User, how: str) -> None:
+@pytest.mark.parametrize("wrong_edge", ["values", "added"])
+def test_check_repairs_reuse_edges_from_texts(alice: User, wrong_edge: str) -> None:
     record_session(alice)
     scores = alice.api("explain", session="s", branch=0)
     reuse = rows_of(alice)["Reuse"]
-    results = {UUID(one.id) for one in alice.graph().of("ToolResult")}
+    results = {UUID(node.id) for node in alice.graph().of("ToolResult")}
     (other, *_) = results - {target for _, (_, _, target) in reuse}
     data = rows.pack(rows.encode({"values": ["ORD-1"]}))
-    if how == "values":
+    if wrong_edge == "values":
         set_data(alice, reuse[0], data)
     else:
         added = "INSERT INTO edges SELECT owner, source, kind, ?, ? FROM {}"

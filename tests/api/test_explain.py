@@ -146,10 +146,10 @@ def test_sync_does_not_wait_for_explain(
     """The view is blocked while it renders."""
     started, opened = threading.Event(), threading.Event()
 
-    def blocked_render(*args: Any, **given: Any) -> Any:
+    def blocked_render(*args: Any, **options: Any) -> Any:
         started.set()
         assert opened.wait(PATIENCE)
-        return render_call(*args, **given)
+        return render_call(*args, **options)
 
     monkeypatch.setattr(branch_replay, "render_call", blocked_render)
     alice.api("sync", session="s", messages=RUN)

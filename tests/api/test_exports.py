@@ -76,9 +76,11 @@ def requests(draw: st.DrawFn) -> list[tuple[str, Json]]:
 @settings(
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_import_exports_the_same_bytes(service: Service, sent: list[tuple[str, Json]]) -> None:
+def test_import_exports_the_same_bytes(
+    service: Service, sent_requests: list[tuple[str, Json]]
+) -> None:
     alice, bob, carol = (service.new_user() for _ in range(3))
-    for name, fields in sent:
+    for name, fields in sent_requests:
         alice.api.post(name, session="s", **fields)
     (data, copy) = export_and_import(alice, bob, "s")
     assert json.dumps(copy) == json.dumps(data)
@@ -102,9 +104,12 @@ def test_imported_session_has_equal_views_without_computing_misses(
     monkeypatch.setattr(missing_results, "without_visible", refuse)
     data, copy = export_and_import(alice, bob, "s")
     assert copy == data
-    new_calls = [[one for one in b["calls"] if not one.get("again")] for b in data["branches"]]
+    new_calls = [
+        [call for call in branch["calls"] if not call.get("again")] for branch in data["branches"]
+    ]
     assert [*map(len, new_calls)] == [
-        sum(message["role"] == "assistant" for message in b["messages"]) for b in data["branches"]
+        sum(message["role"] == "assistant" for message in branch["messages"])
+        for branch in data["branches"]
     ]
     assert views_of(bob.api, "s", 2) == views_of(alice.api, "s", 2)
     totals = [who.api("list_sessions")["sessions"][0]["totals"] for who in (alice, bob)]

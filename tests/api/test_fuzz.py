@@ -95,26 +95,26 @@ def test_invalid_export_is_refused(alice: User, data: st.DataObject) -> None:
 @fuzz
 @given(st.lists(messages(), min_size=1, max_size=4))
 @instance([{"role": "user", "content": None, "input": SHELL_MARK, "custom": {"input": SHELL_MARK}}])
-def test_export_equals_stored_messages(alice: User, sent: list[Json]) -> None:
+def test_export_equals_stored_messages(alice: User, history: list[Json]) -> None:
     session, copy = uuid4().hex, uuid4().hex
-    alice.api("sync", session=session, messages=sent)
+    alice.api("sync", session=session, messages=history)
     export = alice.api("export_session", session=session)
     alice.api("import_session", session=copy, data=export)
     for exported in (export, alice.api("export_session", session=copy)):
         (branch,) = exported["branches"]
         # As JSON: 1, 1.0 and true are equal in Python.
         stored_messages = [json.dumps(message, sort_keys=True) for message in branch["messages"]]
-        assert stored_messages == [json.dumps(one, sort_keys=True) for one in sent]
+        assert stored_messages == [json.dumps(message, sort_keys=True) for message in history]
 
 
 @fuzz
 @given(st.sampled_from(METHODS), st.sampled_from(PATHS), TEXTS, raw({"username": "a"}))
 def test_every_route_answers_or_refuses(
-    service: Service, alice: User, method: str, path: str, rest: str, body: bytes
+    service: Service, alice: User, method: str, path: str, suffix: str, body: bytes
 ) -> None:
     """Console files, logins, metrics and unknown paths, with and without a token."""
     for headers in ({}, {"authorization": f"Bearer {alice.api.token}"}):
-        for name in (path + quote(rest), "/user/login", "/console/index.html", "/healthz"):
+        for name in (path + quote(suffix), "/user/login", "/console/index.html", "/healthz"):
             reply = service.http.request(method, name, content=body, headers=headers)
             assert reply.status_code < 500, (name, reply.text)
             if reply.status_code >= 400 and method != "HEAD":

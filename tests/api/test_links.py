@@ -98,7 +98,7 @@ def test_link_opens_no_other_route(service: Service, visitor: Api) -> None:
 def test_revoked_link_is_closed_at_once_and_others_work(service: Service, owner: User) -> None:
     first, second = (owner.api("share_session", session=NAME, label=label) for label in "ab")
     assert owner.api("list_links", session=NAME)["links"] == sorted(
-        [first, second], key=lambda one: (-one["created_at"], one["id"])
+        [first, second], key=lambda link: (-link["created_at"], link["id"])
     )
     links = owner.api("revoke_links", session=NAME, id=first["id"])["links"]
     assert links == [second] == owner.api("list_links", session=NAME)["links"]

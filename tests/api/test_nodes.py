@@ -55,8 +55,8 @@ def test_node_has_its_fields_with_long_ones_shortened(api: Api) -> None:
     assert {edge["kind"] for edge in root["edges"]} == {"Owns"}
     session = api("get_node", session="s")
     assert {field["name"]: field["text"] for field in session["fields"]}["key"] == "s"
-    found = edges(api, first_call(api)["id"])
-    result = next(e["id"] for e in found if e["kind"] == "HasResult")
+    call_edges = edges(api, first_call(api)["id"])
+    result = next(edge["id"] for edge in call_edges if edge["kind"] == "HasResult")
     fields = {field["name"]: field for field in api("get_node", id=result)["fields"]}
     assert (fields["embedding"]["kind"], fields["embedding"]["text"]) == ("bytes", "")
 
@@ -74,9 +74,9 @@ def test_graph_data_has_format_of_jac_viewer(service: Service, api: Api, bob: Us
     reply = service.http.get("/graph")
     assert reply.status_code == 308 and reply.headers["location"] == "/console/#/store"
 
-    def ask(token: str = api.token, **asked: Any) -> Any:
+    def ask(token: str = api.token, **params: Any) -> Any:
         headers = {"authorization": f"Bearer {token}"}
-        return service.http.get("/graph/data", params=asked, headers=headers)
+        return service.http.get("/graph/data", params=params, headers=headers)
 
     root, sessions = ask().json(), api("get_node")["edges"]
     assert {node["id"]: node["label"] for node in root["nodes"][1:]} == {

@@ -4,7 +4,7 @@ import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.engine.policies import POLICIES
 
-from tests.api.checks import orphans, rebuilt, tokens_inside
+from tests.api.checks import build_prompt, orphans, tokens_inside
 from tests.api.client import Api
 from tests.support.transcripts import UNUSUAL, agent_run, assistant, call, user
 
@@ -27,7 +27,7 @@ def test_plan_builds_the_same_messages(api: Api, policy: str, budget: int) -> No
     complete_reply, plan = api("render", **fields), api("render", **fields, output="plan")
     assert plan["messages"] is None
     assert complete_reply["plan"] is None
-    assert rebuilt(MIXED, plan["plan"]) == complete_reply["messages"]
+    assert build_prompt(MIXED, plan["plan"]) == complete_reply["messages"]
     assert orphans(complete_reply["messages"]) == []
     assert tokens_inside(complete_reply["messages"]) == complete_reply["tokens_after"]
     assert policy == "full" or complete_reply["tokens_after"] <= budget
@@ -41,9 +41,11 @@ def test_call_settings_override_session_settings(api: Api) -> None:
     both = {"weight_reuse": 0.5, "recency_decay": 0.1}
     assert api("inspect_session", session="own")["settings"] == fields | {"parameters": both}
 
-    def check(same: Json, **given: object) -> None:
-        mine = api("render", session="own", messages=RUN, **given)
-        assert mine == api("render", session="other", messages=RUN, **same) | {"session": "own"}
+    def check(equal_settings: Json, **settings: object) -> None:
+        reply = api("render", session="own", messages=RUN, **settings)
+        assert reply == api("render", session="other", messages=RUN, **equal_settings) | {
+            "session": "own"
+        }
 
     check({"budget": 900, "policy": "prune"})
     check({"budget": 900, "parameters": both}, policy="contextrender")
@@ -76,13 +78,15 @@ BAD_SETTINGS: list[tuple[Json, str]] = [
 WRONG_KINDS: list[Json] = [{"budget": "900"}, {"budget": 1.5}, {"policy": 1}, {"model": "x"}]
 
 
-@pytest.mark.parametrize(("given", "sentence"), BAD_SETTINGS)
-def test_invalid_setting_is_refused_by_every_endpoint(api: Api, given: Json, sentence: str) -> None:
+@pytest.mark.parametrize(("settings", "sentence"), BAD_SETTINGS)
+def test_invalid_setting_is_refused_by_every_endpoint(
+    api: Api, settings: Json, sentence: str
+) -> None:
     api("sync", session="s", messages=RUN[:3])
     for walker, fields in (
-        ("render", {"messages": RUN, **given}),
-        ("explain", given),
-        ("sync", {"messages": RUN, "settings": given}),
+        ("render", {"messages": RUN, **settings}),
+        ("explain", settings),
+        ("sync", {"messages": RUN, "settings": settings}),
     ):
         error = api.refused(walker, 422, "invalid_request", session="s", **fields)
         assert sentence in error["message"]

@@ -80,15 +80,15 @@ def test_replies_are_equal_with_cache_cleared_before_every_call(service: Service
 
 @pytest.mark.slow
 def test_replies_are_equal_with_two_alternating_processes(service: Service, day: Day) -> None:
-    here = service.new_user().api
+    first_api = service.new_user().api
     policy, replies = day
-    with another_server(service.data) as server, server.api(here.token) as there:
-        assert run_day(policy, lambda call: (here, there)[call % 2]) == replies
+    with another_server(service.data) as server, server.api(first_api.token) as second_api:
+        assert run_day(policy, lambda call: (first_api, second_api)[call % 2]) == replies
         other = service.new_user()
-        with server.api(other.api.token) as there:
+        with server.api(other.api.token) as remote_api:
             # The first process gets one of 13 calls and reads the other ones from the store.
-            takes = [other.api, *[there] * 12]
-            assert run_day(policy, lambda call: takes[call % 13]) == replies
+            apis = [other.api, *[remote_api] * 12]
+            assert run_day(policy, lambda call: apis[call % 13]) == replies
 
 
 def test_session_recreated_by_another_process_replaces_cache(service: Service) -> None:

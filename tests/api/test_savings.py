@@ -130,8 +130,8 @@ def test_table_sums_rows_and_shows_losses_in_red() -> None:
     text = re.sub(r"\x1b\[[\d;]*m", "", capture.get())
     assert "2 of 2 sessions" in text
     assert " 10 calls are of models without a price" in re.sub(r"\s+", " ", text)
-    (own,) = [line for line in text.splitlines() if line.startswith("own ")]
-    assert "$" not in own
+    (line_of_model,) = [line for line in text.splitlines() if line.startswith("own ")]
+    assert "$" not in line_of_model
 
 
 def test_session_list_has_totals_of_each_session(alice: User) -> None:
@@ -159,8 +159,8 @@ def test_sessions_are_sorted_and_filtered_by_totals(alice: User) -> None:
     render_calls(alice.api, "large", agent_run(20), budget=700, model="claude-sonnet-4-5")
     alice.api("sync", session="recorded", messages=agent_run(3))
 
-    def names(**asked: Any) -> list[str]:
-        return [session["session"] for session in alice.api("list_sessions", **asked)["sessions"]]
+    def names(**params: Any) -> list[str]:
+        return [session["session"] for session in alice.api("list_sessions", **params)["sessions"]]
 
     assert names() == ["recorded", "large", "small"]
     assert names(sort="tokens") == names(sort="cost") == ["large", "small", "recorded"]
@@ -187,9 +187,9 @@ RUN = [
 ]
 
 
-@pytest.mark.parametrize("waiting", [False, True])
-def test_every_view_has_equal_counts(alice: User, waiting: bool) -> None:
-    run = [*RUN, assistant("ORD-1003 it is."), *([user("And ORD-1004?")] * waiting)]
+@pytest.mark.parametrize("has_open_question", [False, True])
+def test_every_view_has_equal_counts(alice: User, has_open_question: bool) -> None:
+    run = [*RUN, assistant("ORD-1003 it is."), *([user("And ORD-1004?")] * has_open_question)]
     render_calls(alice.api, "s", run, budget=700)
     answers = sum(message["role"] == "assistant" for message in run)
     results = sum(message["role"] == "tool" for message in run)
@@ -202,15 +202,15 @@ def test_every_view_has_equal_counts(alice: User, waiting: bool) -> None:
     misses = alice.api("misses", session="s")
     (saved,) = alice.api("total_savings")["rows"]
 
-    assert timeline["awaits_answer"] is newest["awaits_answer"] is waiting
+    assert timeline["awaits_answer"] is newest["awaits_answer"] is has_open_question
     for last in (
         timeline["turn_count"],
         newest["turn_count"],
         graph["turn_count"],
         misses["turn_count"],
     ):
-        assert last - waiting == answers
-    assert len(timeline["turns"]) - waiting == saved["calls"] == answers
+        assert last - has_open_question == answers
+    assert len(timeline["turns"]) - has_open_question == saved["calls"] == answers
     for session in (listed, inspected["session"]):
         assert (session["turns"], session["results"]) == (answers, results)
         assert session["totals"]["calls"] == answers
@@ -222,7 +222,7 @@ def test_every_view_has_equal_counts(alice: User, waiting: bool) -> None:
     assert len(edges) == sum(len(row["uses"]) for row in explained)
     turn_of = {operation["event"]: operation["turn"] for operation in graph["operations"]}
     uses = {(turn["turn"], use) for turn in timeline["turns"] for use in turn["uses"]}
-    assert uses == {(turn_of[operation], used) for operation, used in edges}
+    assert uses == {(turn_of[operation], result) for operation, result in edges}
     assert newest["turns"] == timeline["turns"][-3:]
     assert (
         len(uses)
@@ -231,12 +231,12 @@ def test_every_view_has_equal_counts(alice: User, waiting: bool) -> None:
         == listed["totals"]["results_used"]
         < len(edges)
     )
-    assert sum(tool["reused"] for tool in inspected["tools"]) == len({used for _, used in uses})
+    assert sum(tool["reused"] for tool in inspected["tools"]) == len({result for _, result in uses})
 
     complete_by_turn = {
         turn["turn"]: set(numbers_in(turn["complete"])) for turn in timeline["turns"]
     }
-    visible_uses = {(turn, used) for turn, used in uses if used in complete_by_turn[turn]}
+    visible_uses = {(turn, result) for turn, result in uses if result in complete_by_turn[turn]}
     assert (
         len(visible_uses)
         == saved["results_used_visible"]
@@ -250,17 +250,17 @@ def test_every_view_has_equal_counts(alice: User, waiting: bool) -> None:
 MESSAGES = [user("Go."), assistant("Done."), user("And now?"), assistant("That is all.")]
 
 
-@pytest.mark.parametrize("billed", [False, True])
-def test_cost_uses_provider_usage_before_estimate(alice: User, billed: bool) -> None:
+@pytest.mark.parametrize("has_usage", [False, True])
+def test_cost_uses_provider_usage_before_estimate(alice: User, has_usage: bool) -> None:
     first = alice.api("render", session="s", messages=MESSAGES[:1], model="gpt-5.1", output="plan")
     usage = {"messages": 1, "uncached": 1_000_000, "model": "gpt-5.1"}
-    fields = {"usage": usage} if billed else {}
+    fields = {"usage": usage} if has_usage else {}
     new = {"messages": MESSAGES[1:2], "offset": 1, "prefix": first["digest"]}
     alice.api("sync", session="s", **new, **fields)
     (view,) = alice.api("list_sessions")["sessions"]
     totals = view["totals"]
-    assert totals["is_estimate"] is not billed
-    if billed:
+    assert totals["is_estimate"] is not has_usage
+    if has_usage:
         assert totals["cost"] == pytest.approx(1.25)
     else:
         assert 0 < totals["cost"] < 0.01

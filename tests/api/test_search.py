@@ -20,8 +20,8 @@ def api(alice: User) -> Api:
     return alice.api
 
 
-def places_of(found: list[Json]) -> list[tuple[str, int, str]]:
-    return [(one["session"], one["position"], one["kind"]) for one in found]
+def places_of(matches: list[Json]) -> list[tuple[str, int, str]]:
+    return [(match["session"], match["position"], match["kind"]) for match in matches]
 
 
 def all_matches(api: Api, **fields: Any) -> list[Json]:
@@ -31,8 +31,12 @@ def all_matches(api: Api, **fields: Any) -> list[Json]:
 
 def test_search_finds_contents_newest_first(api: Api) -> None:
     matches = all_matches(api, query="CLERK_1@example")
-    (at,) = [place for place, one in enumerate(RUN) if "precedes ORD-1002" in one["content"]]
-    assert places_of(matches) == [("new", at, "result"), ("old", at, "result")]
+    (position,) = [
+        position
+        for position, message in enumerate(RUN)
+        if "precedes ORD-1002" in message["content"]
+    ]
+    assert places_of(matches) == [("new", position, "result"), ("old", position, "result")]
     first = matches[0]
     reply = api("read_message", session="new", position=first["position"])
     start = first["start"]

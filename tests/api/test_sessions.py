@@ -172,7 +172,7 @@ USAGE = {"uncached": 100, "cache_read": 20, "cache_write": 30, "cache_write_1h":
 
 
 @pytest.fixture
-def billed(alice: User) -> Json:
+def export_with_usage(alice: User) -> Json:
     """Return the export of a session with usage on its first five calls."""
     render_calls(alice.api, "s", LONGER, budget=700, model="gpt-5.1", client="c")
     answers = [at for at, message in enumerate(LONGER) if message["role"] == "assistant"]
@@ -198,10 +198,10 @@ WRONG_FIELDS: list[Json] = [
 ]
 
 
-def test_export_with_invalid_call_is_refused(bob: User, billed: Json) -> None:
-    (branch,) = billed["branches"]
+def test_export_with_invalid_call_is_refused(bob: User, export_with_usage: Json) -> None:
+    (branch,) = export_with_usage["branches"]
     first = branch["calls"][0]
     for calls in [*WRONG, *([first | fields] for fields in WRONG_FIELDS), [first, first]]:
-        bad = billed | {"branches": [branch | {"calls": calls}]}
+        bad = export_with_usage | {"branches": [branch | {"calls": calls}]}
         bob.api.refused("import_session", 422, "invalid_request", data=bad)
     assert not bob.graph().nodes

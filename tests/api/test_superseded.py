@@ -81,21 +81,23 @@ def test_branches_have_versions_of_their_own(alice: User) -> None:
 
 def test_check_finds_missing_and_wrong_versions(alice: User) -> None:
     alice.api("sync", session="s", messages=RUN)
-    stored = rows_of(alice)["Superseded"]
-    for row in stored:
+    edges = rows_of(alice)["Superseded"]
+    for row in edges:
         damage(alice, row, "deleted")
     findings = store_findings(alice)
-    assert [finding.kind for finding in findings] == ["missing"] * len(stored)
+    assert [finding.kind for finding in findings] == ["missing"] * len(edges)
     assert all("Superseded" in finding.message for finding in findings)
     repair_all(alice)
     assert not store_findings(alice)
-    assert rows_of(alice)["Superseded"] == stored
-    last = next(one for one in alice.graph().of("ToolResult") if one.fields["position"] == 16)
+    assert rows_of(alice)["Superseded"] == edges
+    last = next(
+        result for result in alice.graph().of("ToolResult") if result.fields["position"] == 16
+    )
     added = "INSERT INTO edges SELECT owner, source, kind, ?, data FROM {}"
-    run_on_row(alice, stored[0], added, UUID(last.id))
+    run_on_row(alice, edges[0], added, UUID(last.id))
     assert [finding.kind for finding in store_findings(alice)] == ["corrupted"]
     repair_all(alice)
-    assert rows_of(alice)["Superseded"] == stored
+    assert rows_of(alice)["Superseded"] == edges
 
 
 FILE = "\n".join(["def total():", "    return OLD_LIMIT_7", *(f"row_{n} = {n}" for n in range(50))])

@@ -19,7 +19,7 @@ def _own_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "known"),
+    ("model", "name_of_prices"),
     [
         ("claude-opus-4-1", "claude-opus-4-1"),
         ("anthropic/claude-opus-4-1-20250805", "claude-opus-4-1-20250805"),
@@ -36,9 +36,9 @@ def _own_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("", None),
     ],
 )
-def test_unknown_version_uses_newest_of_its_family(model: str, known: str | None) -> None:
-    assert name_in_table(model) == known
-    assert (window_of(model) is None) == (known is None)
+def test_unknown_version_uses_newest_of_its_family(model: str, name_of_prices: str | None) -> None:
+    assert name_in_table(model) == name_of_prices
+    assert (window_of(model) is None) == (name_of_prices is None)
 
 
 def test_price_has_its_source() -> None:

@@ -81,7 +81,7 @@ def test_usage_format_is_read(kind: str, reply: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "counts"),
+    ("provider_usage", "counts"),
     [
         ({"prompt_tokens": 700, "prompt_tokens_details": {"cached_tokens": 500}}, (200, 500, 0, 0)),
         ({"prompt_tokens": 700, "prompt_cache_hit_tokens": 500, "prompt_cache_miss_tokens": 200}, (200, 500, 0, 0)),
@@ -104,8 +104,8 @@ def test_usage_format_is_read(kind: str, reply: Any) -> None:
         ({"input_tokens": 700, "input_token_details": {"cache_read": 500, "cache_creation": 100}}, (100, 500, 100, 0)),
     ],
 )  # fmt: skip
-def test_cached_tokens_are_read(told: Any, counts: Any) -> None:
-    usage = read_usage(JSON, json.dumps({"model": "m", "usage": told}).encode())
+def test_cached_tokens_are_read(provider_usage: Any, counts: Any) -> None:
+    usage = read_usage(JSON, json.dumps({"model": "m", "usage": provider_usage}).encode())
     assert usage is not None
     assert (usage.uncached, usage.cache_read, usage.cache_write, usage.cache_write_1h) == counts
 
@@ -125,7 +125,7 @@ def test_model_and_all_counts_are_read(kind: str, reply: bytes, usage: Usage | N
 
 
 @pytest.mark.parametrize(
-    "told",
+    "provider_usage",
     [
         {},
         {"prompt_tokens": None, "completion_tokens": 5},
@@ -138,8 +138,8 @@ def test_model_and_all_counts_are_read(kind: str, reply: bytes, usage: Usage | N
         None,
     ],
 )
-def test_invalid_usage_is_none(told: Any) -> None:
-    assert read_usage(JSON, json.dumps({"model": "m", "usage": told}).encode()) is None
+def test_invalid_usage_is_none(provider_usage: Any) -> None:
+    assert read_usage(JSON, json.dumps({"model": "m", "usage": provider_usage}).encode()) is None
 
 
 def test_counts_are_parsed() -> None:

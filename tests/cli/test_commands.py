@@ -21,19 +21,20 @@ __all__ = ["machine"]
 
 
 @pytest.mark.parametrize(
-    ("word", "meant"), [("sesions", "sessions"), ("serv", "serve"), ("audits", "audit")]
+    ("word", "suggestion"), [("sesions", "sessions"), ("serv", "serve"), ("audits", "audit")]
 )
-def test_mistyped_command_gets_suggestion(word: str, meant: str) -> None:
+def test_mistyped_command_gets_suggestion(word: str, suggestion: str) -> None:
     assert printed(word, status=2) == (
-        f"contextrender: there is no command {word!r}; did you mean `contextrender {meant}`?\n"
+        f"contextrender: there is no command {word!r}; did you mean `contextrender {suggestion}`?\n"
     )
 
 
 @pytest.mark.parametrize(
-    ("words", "meant"), [(("--verison",), "--version"), (("sessions", "--limt", "3"), "--limit")]
+    ("words", "suggestion"),
+    [(("--verison",), "--version"), (("sessions", "--limt", "3"), "--limit")],
 )
-def test_mistyped_option_gets_suggestion(words: tuple[str, ...], meant: str) -> None:
-    assert printed(*words, status=2).endswith(f"; did you mean {meant}?\n")
+def test_mistyped_option_gets_suggestion(words: tuple[str, ...], suggestion: str) -> None:
+    assert printed(*words, status=2).endswith(f"; did you mean {suggestion}?\n")
 
 
 def test_unknown_command_names_help() -> None:
@@ -94,8 +95,8 @@ def test_server_of_another_program_is_named(
         monkeypatch.setenv("CONTEXTRENDER_URL", address)
         monkeypatch.setenv("CONTEXTRENDER_TOKEN", "token")
         sentence = printed(*words, status=1)
-    said = f"The answer of {address} (HTTP 200) is not ContextRender's. Is it the right address?"
-    assert sentence == f"contextrender: {said}\n"
+    error = f"The answer of {address} (HTTP 200) is not ContextRender's. Is it the right address?"
+    assert sentence == f"contextrender: {error}\n"
 
 
 def test_server_that_never_answers_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,12 +60,12 @@ def test_doctor_names_data_folder_that_is_a_file(
 def test_doctor_names_missing_part_and_its_extra(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def there(name: str) -> str:
+    def find_version(name: str) -> str:
         if name == "mcp":
             raise PackageNotFoundError(name)
         return version(name)
 
-    monkeypatch.setattr(doctor, "version", there)
+    monkeypatch.setattr(doctor, "version", find_version)
     parts = findings(0)["parts"]
     assert parts["message"] == "not installed: mcp"
     assert "[mcp]" in parts["advice"]

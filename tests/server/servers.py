@@ -30,7 +30,7 @@ DATABASE = "CONTEXTRENDER_DATABASE"
 
 
 def ask(
-    app: Any, method: str, path: str, token: str = "", *, address: str = "127.0.0.1", **given: Any
+    app: Any, method: str, path: str, token: str = "", *, address: str = "127.0.0.1", **options: Any
 ) -> httpx.Response:
     """Send a request from this address to an app in this process."""
 
@@ -39,7 +39,7 @@ def ask(
         async with httpx.AsyncClient(transport=transport, base_url=f"http://{address}") as http:
             if token:
                 http.headers["authorization"] = f"Bearer {token}"
-            return await http.request(method, path, **given)
+            return await http.request(method, path, **options)
 
     return asyncio.run(answer())
 
@@ -168,7 +168,7 @@ def _forked(
 
 
 def _variables(environment: Mapping[str, Any]) -> dict[str, str]:
-    return {**{key: one for key, one in os.environ.items() if key != DATABASE}, **environment}
+    return {**{key: value for key, value in os.environ.items() if key != DATABASE}, **environment}
 
 
 @contextmanager
@@ -197,7 +197,7 @@ def another_server(
 
     If `patient` is false, it waits 0.1 s for the store's lock.
     """
-    variables = {key: one for key, one in os.environ.items() if key == DATABASE}
+    variables = {key: value for key, value in os.environ.items() if key == DATABASE}
     if not patient:
         variables[LOCK_TIMEOUT] = "0.1"
     return forked_server(data, **variables | dict(environment))

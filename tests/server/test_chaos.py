@@ -49,7 +49,7 @@ class Agent:
     under_way: States | None = None
     deleting: str = ""
     busy: int = 0
-    answered: int = 0
+    answer_count: int = 0
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
     def work(self, api: Api, ended: threading.Event) -> None:
@@ -58,13 +58,17 @@ class Agent:
                 self._step(api)
             except httpx.TransportError:
                 return
-            self.answered += 1
+            self.answer_count += 1
 
-    def settle(self, stored: States) -> None:
+    def settle(self, stored_branches: States) -> None:
         """Accept the stored state, which must be one of the two possible states."""
         possible = [self.acknowledged, *([] if self.under_way is None else [self.under_way])]
-        assert stored in possible, (self.name, shape(stored), [shape(state) for state in possible])
-        self.acknowledged, self.under_way, self.deleting = stored, None, ""
+        assert stored_branches in possible, (
+            self.name,
+            shape(stored_branches),
+            [shape(state) for state in possible],
+        )
+        self.acknowledged, self.under_way, self.deleting = stored_branches, None, ""
 
     def _step(self, api: Api) -> None:
         kinds = [self._go_on] * 6 + [self._rewrite] * 2 + [self._recall] * 2
@@ -187,18 +191,18 @@ class Load:
 
     def wait(self, calls: int) -> None:
         """Wait for this many more answers. Fail as soon as an agent fails."""
-        goal = self.answered + calls
+        goal = self.answer_count + calls
 
         def reached() -> bool:
             failed = [future.exception() for future in self._working if future.done()]
             assert not failed, failed
-            return self.answered >= goal
+            return self.answer_count >= goal
 
         wait_until(reached)
 
     @property
-    def answered(self) -> int:
-        return sum(agent.answered for agent in self.agents)
+    def answer_count(self) -> int:
+        return sum(agent.answer_count for agent in self.agents)
 
     @property
     def busy(self) -> int:
@@ -261,7 +265,7 @@ def test_server_killed_under_load_loses_nothing(
     load = Load(SEED + number)
     for _ in range(kills):
         with another_server(data) as server:
-            if load.answered:
+            if load.answer_count:
                 load.settle(server)
             with load.on(server):
                 load.wait(load.random.randrange(5, calls))

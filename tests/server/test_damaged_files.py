@@ -57,10 +57,10 @@ def fill(size: int) -> Change:
 
 
 def swap_pages(file: bytearray, older: bytes, chance: random.Random) -> None:
-    one, other = (number * PAGE for number in chance.sample(range(len(file) // PAGE), 2))
-    page = file[one : one + PAGE]
-    file[one : one + PAGE] = file[other : other + PAGE]
-    file[other : other + PAGE] = page
+    start, other_start = (number * PAGE for number in chance.sample(range(len(file) // PAGE), 2))
+    page = file[start : start + PAGE]
+    file[start : start + PAGE] = file[other_start : other_start + PAGE]
+    file[other_start : other_start + PAGE] = page
 
 
 def put_older_pages_back(file: bytearray, older: bytes, chance: random.Random) -> None:

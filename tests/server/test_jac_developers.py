@@ -93,7 +93,7 @@ def test_documented_walker_lists_history_of_a_result(
             in_view |= (turn, "shown") in events
             in_view &= (turn, "dropped") not in events
             assert in_view == (row["position"] in positions)
-        use_turns = [turn for turn, what in events if what == "used"]
+        use_turns = [turn for turn, kind in events if kind == "used"]
         assert use_turns == [use["turn"] for use in row["uses"]]
 
 

@@ -24,7 +24,7 @@ from tests.server.servers import REPOSITORY, Server, running
 
 pytestmark = pytest.mark.release
 
-COMMANDS = {one.words: one for one in documented_commands() if not one.needs}
+COMMANDS = {command.words: command for command in documented_commands() if not command.needs}
 INSTALLERS = ("pip", "pipx", "uv")
 LISTENS = ("serve", "proxy")
 SESSION = "run-17"
@@ -229,23 +229,25 @@ def _leave_a_codex_session(file: Path) -> None:
     file.write_text("\n".join(json.dumps(line) for line in lines))
 
 
-def _resolve(one: DocumentedCommand) -> None:
+def _resolve(command: DocumentedCommand) -> None:
     """Assert that the packages of an install command exist and are compatible."""
     ignored_words = ("--python", "python3.12")  # by installers that would use another
-    words = [word for word in one.words[1:] if word not in ("tool", "install", *ignored_words)]
+    words = [word for word in command.words[1:] if word not in ("tool", "install", *ignored_words)]
     uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--dry-run"]
     # Resolve into an empty target; each agent's package limits the Python versions itself.
-    command = [*uv, "--target", "/nonexistent", "--python", sys.executable, *words]
-    process = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
-    assert process.returncode == 0, f"{one.document}: {' '.join(one.words)}\n{process.stderr}"
+    uv_command = [*uv, "--target", "/nonexistent", "--python", sys.executable, *words]
+    process = subprocess.run(uv_command, cwd=REPOSITORY, capture_output=True, text=True)
+    assert process.returncode == 0, (
+        f"{command.document}: {' '.join(command.words)}\n{process.stderr}"
+    )
 
 
-def _listen(one: DocumentedCommand, installed: Installed) -> None:
+def _listen(command: DocumentedCommand, installed: Installed) -> None:
     """Start a server command; assert that it prints its address and stops on SIGINT."""
-    data = installed.place / "data-of-its-own" if one.words[1] == "serve" else None
+    data = installed.place / "data-of-its-own" if command.words[1] == "serve" else None
     variables = {"CONTEXTRENDER_DATA": str(data)} if data else {}
     with subprocess.Popen(
-        [*one.words, "--port", "0"],
+        [*command.words, "--port", "0"],
         cwd=installed.place,
         env=installed.environment(**variables),
         stdout=subprocess.PIPE,

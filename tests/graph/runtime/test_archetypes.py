@@ -80,9 +80,9 @@ def unread() -> StoredEdges:
     return edges
 
 
-@pytest.mark.parametrize("how", ACCESSES)
-def test_first_access_reads_edges(how: str) -> None:
-    ask, answer = ACCESSES[how]
+@pytest.mark.parametrize("access", ACCESSES)
+def test_first_access_reads_edges(access: str) -> None:
+    ask, answer = ACCESSES[access]
     assert ask(unread()) == answer
 
 

@@ -59,8 +59,8 @@ def test_hooks_bypass_plugin_manager_until_a_plugin_is_registered() -> None:
 
 def test_edge_that_leads_from_another_node_is_skipped_or_an_error() -> None:
     node, other, target = uuid4(), uuid4(), uuid4()
-    found = [(node, 1, target, None), (other, 1, target, None)]
-    store = SimpleNamespace(edges_from=lambda owner, ids, kind: iter(found))
+    edge_rows = [(node, 1, target, None), (other, 1, target, None)]
+    store = SimpleNamespace(edges_from=lambda owner, ids, kind: iter(edge_rows))
     memory = SimpleNamespace(owner=uuid4(), store=store, number=lambda kind: 1)
     token = CURRENT.set(memory)  # type: ignore[arg-type]
     try:

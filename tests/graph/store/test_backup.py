@@ -142,7 +142,7 @@ def test_backup_is_private_and_refuses_used_folder(backup: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("statement", "said"),
+    ("statement", "error"),
     [
         ("UPDATE meta SET value = '99' WHERE name = 'layout'", "99"),
         ("DROP TABLE meta", r"whole|read"),
@@ -150,7 +150,7 @@ def test_backup_is_private_and_refuses_used_folder(backup: Path, tmp_path: Path)
     ],
 )
 def test_damaged_or_newer_backup_is_refused(
-    backup: Path, tmp_path: Path, statement: str, said: str
+    backup: Path, tmp_path: Path, statement: str, error: str
 ) -> None:
     file = backup / "store.db"
     if statement:
@@ -159,7 +159,7 @@ def test_damaged_or_newer_backup_is_refused(
             store.commit()
     else:
         os.truncate(file, file.stat().st_size // 2)
-    with pytest.raises(CommandError, match=said):
+    with pytest.raises(CommandError, match=error):
         restore(backup, tmp_path / "to")
     assert not list((tmp_path / "to").glob("store*"))
 

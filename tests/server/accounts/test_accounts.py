@@ -37,8 +37,8 @@ def test_only_valid_tokens_are_accepted(server: Server) -> None:
 def test_data_files_are_readable_by_owner_only(server: Server) -> None:
     assert stat.S_IMODE(server.data.stat().st_mode) == 0o700
     files = {path.name: stat.S_IMODE(path.stat().st_mode) for path in server.data.iterdir()}
-    stored = {"store.db"} if DATABASE not in server.environment else set()
-    assert {"credentials.json", "jwt_secret"} | stored <= set(files)
+    store_files = {"store.db"} if DATABASE not in server.environment else set()
+    assert {"credentials.json", "jwt_secret"} | store_files <= set(files)
     assert set(files.values()) == {0o600}
 
 

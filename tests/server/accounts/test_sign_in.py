@@ -10,40 +10,40 @@ from tests.server.servers import Server
 
 @pytest.fixture
 def browser(server: Server) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.url, timeout=300) as made:
-        yield made
+    with httpx.Client(base_url=server.url, timeout=300) as browser:
+        yield browser
 
 
-def code(client: httpx.Client) -> str:
+def request_code(client: httpx.Client) -> str:
     reply = client.post("/console/link", json={})
     assert reply.status_code == 200, reply.text
-    made: str = reply.json()["code"]
-    return made
+    code: str = reply.json()["code"]
+    return code
 
 
 @pytest.fixture
 def proof(client: httpx.Client, browser: httpx.Client) -> str:
     """Sign the browser in and return the proof that each request needs beside the cookie."""
-    reply = browser.post("/console/sign-in", json={"code": code(client)})
+    reply = browser.post("/console/sign-in", json={"code": request_code(client)})
     assert reply.status_code == 200, reply.text
     proof_text: str = reply.json()["proof"]
     return proof_text
 
 
 def call(browser: httpx.Client, **headers: str) -> int:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return browser.post("/walker/noop", json={}, headers=named).status_code
+    request_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    return browser.post("/walker/noop", json={}, headers=request_headers).status_code
 
 
 def test_code_works_once(client: httpx.Client, browser: httpx.Client) -> None:
-    made = code(client)
-    assert browser.post("/console/sign-in", json={"code": made}).status_code == 200
+    code = request_code(client)
+    assert browser.post("/console/sign-in", json={"code": code}).status_code == 200
     browser.cookies.clear()
-    assert browser.post("/console/sign-in", json={"code": made}).status_code == 401
-    assert browser.post("/console/sign-in", json={"code": made[:-2]}).status_code == 401
+    assert browser.post("/console/sign-in", json={"code": code}).status_code == 401
+    assert browser.post("/console/sign-in", json={"code": code[:-2]}).status_code == 401
     assert browser.post("/console/sign-in", json={}).status_code == 422
     assert browser.post("/console/sign-in", json=[]).status_code == 422
-    assert "set-cookie" not in browser.post("/console/sign-in", json={"code": made}).headers
+    assert "set-cookie" not in browser.post("/console/sign-in", json={"code": code}).headers
 
 
 def test_code_needs_bearer_token(browser: httpx.Client, proof: str) -> None:
@@ -52,7 +52,7 @@ def test_code_needs_bearer_token(browser: httpx.Client, proof: str) -> None:
 
 
 def test_cookie_is_http_only_and_same_site(client: httpx.Client, browser: httpx.Client) -> None:
-    reply = browser.post("/console/sign-in", json={"code": code(client)})
+    reply = browser.post("/console/sign-in", json={"code": request_code(client)})
     cookie = reply.headers["set-cookie"].lower()
     assert "httponly" in cookie and "samesite=strict" in cookie and "path=/walker/" in cookie
 
@@ -77,15 +77,15 @@ def test_code_cookie_and_proof_are_not_bearer_tokens(
 ) -> None:
     (cookie,) = browser.cookies.values()
     browser.cookies.clear()
-    for token in (cookie, code(client), proof):
+    for token in (cookie, request_code(client), proof):
         assert call(browser, authorization=f"Bearer {token}") == 401
 
 
 def test_revoking_tokens_ends_sign_in(server: Server) -> None:
     with server.client(server.add_user("signs-in")) as bearer:
-        made, unused = code(bearer), code(bearer)
+        code, unused = request_code(bearer), request_code(bearer)
         with httpx.Client(base_url=server.url, timeout=300) as page:
-            proof = page.post("/console/sign-in", json={"code": made}).json()["proof"]
+            proof = page.post("/console/sign-in", json={"code": code}).json()["proof"]
             assert call(page, x_contextrender_console=proof) == 200
             assert server.command("user", "token", "signs-in", "--revoke").returncode == 0
             assert call(page, x_contextrender_console=proof) == 401

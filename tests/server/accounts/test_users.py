@@ -68,8 +68,8 @@ def test_tokens_are_revoked_at_once(service: Server) -> None:
 def test_removing_user_deletes_sessions(service: Server) -> None:
     assert "required: --delete-sessions" in user(service, "remove", "alice", status=2)
     heir, token = user(service, "add", "bob"), user(service, "add", "alice")
-    for one, name in ((heir, "kept"), (token, "one"), (token, "two")):
-        assert ask(service, one, "sync", session=name, messages=MESSAGES).status_code == 200
+    for user_token, name in ((heir, "kept"), (token, "one"), (token, "two")):
+        assert ask(service, user_token, "sync", session=name, messages=MESSAGES).status_code == 200
     assert user(service, "remove", "alice", "--delete-sessions").endswith(": 2.")
     assert ask(service, token, "list_sessions").status_code == 401
     listed = ask(service, heir, "list_sessions").json()["reports"][0]["sessions"]
@@ -98,9 +98,9 @@ def test_local_token_is_renewed_after_half_its_lifetime(
     """A newer token is kept."""
     monkeypatch.setenv(DATABASE, new_store().get(DATABASE, ""))
     with local_service(tmp_path) as service:
-        accounts, fresh = service.accounts, service.token
-        assert accounts.local_token(fresh) == fresh
-        claims = jwt.decode(fresh, options={"verify_signature": False})
+        accounts, token = service.accounts, service.token
+        assert accounts.local_token(token) == token
+        claims = jwt.decode(token, options={"verify_signature": False})
         secret = (tmp_path / "jwt_secret").read_text()
         old = jwt.encode({**claims, "iat": claims["iat"] - 31 * 86400}, secret)
         assert accounts.caller(old) is not None

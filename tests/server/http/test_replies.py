@@ -99,8 +99,8 @@ def test_contents_are_not_printed(client: httpx.Client, server: Server) -> None:
 
 @dataclass
 class View:
-    named: Any
-    told: Any = None
+    first: Any
+    second: Any = None
 
 
 LEAVES = (
@@ -112,11 +112,11 @@ LEAVES = (
 )
 REPORTS = st.recursive(
     LEAVES | st.floats(width=32, allow_nan=False, allow_infinity=False).map(np.float32),
-    lambda held: (
-        st.lists(held)
-        | st.tuples(held)
-        | st.dictionaries(st.text() | st.integers(), held)
-        | st.builds(View, held, held)
+    lambda reports: (
+        st.lists(reports)
+        | st.tuples(reports)
+        | st.dictionaries(st.text() | st.integers(), reports)
+        | st.builds(View, reports, reports)
     ),
 )
 
@@ -145,5 +145,5 @@ def test_in_process_reply_is_a_copy() -> None:
     report = {"calls": [{"id": "a"}]}
     json_value(report)["calls"][0]["id"] = "b"
     reply = {"reports": [View(report)]}
-    Reply(Reporting).value(reply)["reports"][0]["named"]["calls"][0]["id"] = "b"
+    Reply(Reporting).value(reply)["reports"][0]["first"]["calls"][0]["id"] = "b"
     assert report == {"calls": [{"id": "a"}]}

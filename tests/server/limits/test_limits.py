@@ -80,13 +80,13 @@ def code(answer: bytes) -> tuple[int, str]:
     return int(head.split()[1]), json.loads(body)["error"]["code"]
 
 
-@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nhost: localhost\r\nx-slow: "])
-def test_slow_headers_time_out(said: bytes) -> None:
+@pytest.mark.parametrize("first_bytes", [b"", b"GET / HTTP/1.1\r\nhost: localhost\r\nx-slow: "])
+def test_slow_headers_time_out(first_bytes: bytes) -> None:
     with (
         listening(header_timeout=0.2) as port,
         socket.create_connection(("127.0.0.1", port)) as slow,
     ):
-        slow.sendall(said)
+        slow.sendall(first_bytes)
         assert code(read_all(slow)) == (408, "request_timeout")
 
 
@@ -125,7 +125,9 @@ def test_bodies_of_all_users_are_limited() -> None:
             connections.append(stack.enter_context(connection))
             connection.sendall(head + b"x" * 900_000)
         ready, _, _ = select.select(connections, [], [], 30)
-        assert [code(read_answer(one)) for one in ready] == [(503, "too_many_bytes_in_flight")]
+        assert [code(read_answer(connection)) for connection in ready] == [
+            (503, "too_many_bytes_in_flight")
+        ]
 
 
 def test_bodies_in_memory_are_limited_together() -> None:
@@ -139,12 +141,12 @@ def test_bodies_in_memory_are_limited_together() -> None:
         assert code(read_answer(ready[0])) == (503, "too_many_bytes_in_flight")
         for connection in connections:
             connection.close()
-        whole = b"x" * 2**20
-        wait_until(lambda: httpx.post(f"http://127.0.0.1:{port}/", content=whole).text == "1048576")
+        body = b"x" * 2**20
+        wait_until(lambda: httpx.post(f"http://127.0.0.1:{port}/", content=body).text == "1048576")
 
 
 @pytest.mark.parametrize(
-    ("asked", "refused"),
+    ("request_line", "error_code"),
     [
         (b"http://elsewhere/ HTTP/1.1\r\nhost: localhost", "unknown_host"),
         (b"http://elsewhere/ HTTP/1.1", "unknown_host"),
@@ -152,11 +154,13 @@ def test_bodies_in_memory_are_limited_together() -> None:
         (b"http://LOCALHOST/ HTTP/1.1\r\nhost: localhost\r\nconnection: close", ""),
     ],
 )
-def test_foreign_host_in_request_line_is_refused(asked: bytes, refused: str) -> None:
+def test_foreign_host_in_request_line_is_refused(request_line: bytes, error_code: str) -> None:
     with listening() as port, socket.create_connection(("127.0.0.1", port)) as connection:
-        connection.sendall(b"GET " + asked + b"\r\n\r\n")
+        connection.sendall(b"GET " + request_line + b"\r\n\r\n")
         answer = read_all(connection)
-        assert code(answer) == (400, refused) if refused else answer.startswith(b"HTTP/1.1 200")
+        assert (
+            code(answer) == (400, error_code) if error_code else answer.startswith(b"HTTP/1.1 200")
+        )
 
 
 def test_two_host_headers_are_refused(server: Server) -> None:

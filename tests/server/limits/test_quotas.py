@@ -24,10 +24,10 @@ from tests.server.servers import forked_server
 
 def test_calls_per_minute_are_limited_across_processes(tmp_path: Path) -> None:
     now = 0.0
-    nothing: Any = None
+    no_accounts: Any = None
     settings = Settings(user_max_calls_per_minute=30)
     quotas, other_quotas = (
-        Quotas(settings, nothing, Counts(tmp_path), clock=lambda: now) for _ in range(2)
+        Quotas(settings, no_accounts, Counts(tmp_path), clock=lambda: now) for _ in range(2)
     )
     caller: Any = SimpleNamespace(user="one")
     for _ in range(15):
@@ -108,7 +108,7 @@ def test_session_recorded_again_is_not_refused(tmp_path: Path) -> None:
     with forked_server(data, **limit) as server, server.client() as client:
         assert [sync(client, name) for name in "abc"] == [200, 200, 429]
         reports = client.post("/walker/list_sessions", json={}).json()["reports"]
-        names = [one["session"] for one in reports[0]["sessions"]]
+        names = [session["session"] for session in reports[0]["sessions"]]
         assert len(names) == 4
         for name, expected in zip(sorted(names, reverse=True), (429, 429, 200, 200), strict=True):
             client.post("/walker/delete_session", json={"session": name})

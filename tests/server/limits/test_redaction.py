@@ -122,7 +122,7 @@ def test_roles_and_ids_stay_and_arguments_stay_json() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "error"),
     [
         ("broken (a", "not an RE2 pattern: missing \\)"),
         ("backwards (a)\\1", "not an RE2 pattern"),
@@ -130,10 +130,10 @@ def test_roles_and_ids_stay_and_arguments_stay_json() -> None:
         ("alone", "line 1 must be a name and a pattern"),
     ],
 )
-def test_invalid_rule_is_refused_at_start(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_rule_is_refused_at_start(tmp_path: Path, text: str, error: str) -> None:
     path = tmp_path / "rules"
     path.write_text(text)
-    with pytest.raises(CommandError, match=said):
+    with pytest.raises(CommandError, match=error):
         Redaction.of([str(path)])
     with pytest.raises(CommandError, match="neither a rule"):
         read_rules(tmp_path / "nowhere")
@@ -143,7 +143,7 @@ AWS_SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 
 
 @pytest.mark.parametrize(
-    ("text", "left"),
+    ("text", "expected"),
     [
         (f"aws_secret_access_key = {AWS_SECRET}", "[redacted:keys]"),
         (f'{{"SecretAccessKey": "{AWS_SECRET}"}}', '{"[redacted:keys]"}'),
@@ -165,9 +165,9 @@ AWS_SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
         ("commit 0123456789abcdef0123456789abcdef01234567 secret", None),
     ],
 )
-def test_secrets_are_found_by_preceding_text(text: str, left: str | None) -> None:
+def test_secrets_are_found_by_preceding_text(text: str, expected: str | None) -> None:
     once = Redaction.of(RULES).redact_text(text)
-    assert once == Redaction.of(RULES).redact_text(once) == (left or text)
+    assert once == Redaction.of(RULES).redact_text(once) == (expected or text)
 
 
 @pytest.mark.parametrize(

@@ -108,9 +108,9 @@ def test_session_in_use_is_kept_with_warning(
 def test_server_deletes_sessions_when_it_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with local_service(tmp_path / "data") as stored:
+    with local_service(tmp_path / "data") as service:
         for session in ("a", "b", "c"):
-            sync(stored, session)
+            sync(service, session)
     monkeypatch.setattr(module, "IN_USE_SECONDS", 0.0)
     monkeypatch.setenv("CONTEXTRENDER_RETENTION_SESSIONS", "2")
     with serving(build_app(tmp_path / "data")) as url:

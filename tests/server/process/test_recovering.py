@@ -78,17 +78,17 @@ def test_failed_work_is_retried() -> None:
     turns = []
 
     async def run() -> None:
-        done = asyncio.Event()
+        success = asyncio.Event()
         loop = asyncio.get_running_loop()
 
         def work() -> None:
             turns.append(1)
             if len(turns) < 3:
                 raise StoreUnavailable("Away.")
-            loop.call_soon_threadsafe(done.set)
+            loop.call_soon_threadsafe(success.set)
 
         with run_periodically("work", work, 0.001):
-            await done.wait()
+            await success.wait()
 
     asyncio.run(run())
     assert len(turns) >= 3

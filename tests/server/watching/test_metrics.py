@@ -85,12 +85,14 @@ def page(service: ServiceInProcess) -> str:
 @pytest.fixture(scope="module")
 def served(service: ServiceInProcess) -> Names:
     """Return every served metric with its labels, without the library's `_created` times."""
-    found: Names = defaultdict(set)
+    labels_of_metrics: Names = defaultdict(set)
     for family in text_string_to_metric_families(page(service)):
         for sample in family.samples:
             if not sample.name.endswith("_created"):
-                found[re.sub("_(bucket|sum|count)$", "", sample.name)] |= set(sample.labels)
-    return dict(found)
+                labels_of_metrics[re.sub("_(bucket|sum|count)$", "", sample.name)] |= set(
+                    sample.labels
+                )
+    return dict(labels_of_metrics)
 
 
 def queries() -> list[str]:

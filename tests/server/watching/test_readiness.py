@@ -125,8 +125,8 @@ def checkpoint(file: Path) -> bytes:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["gone", "emptied", "cut", "another's", "older"])
-def test_truncated_or_overwritten_database_refuses_writes(tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize("accident", ["gone", "emptied", "cut", "another's", "older"])
+def test_truncated_or_overwritten_database_refuses_writes(tmp_path: Path, accident: str) -> None:
     data = tmp_path / "in" / "data"
     SqliteStore(make_private(tmp_path / "other") / "store.db").close()
     with running_server(data, CONTEXTRENDER_MIN_FREE_DISK_MB="1") as server:
@@ -137,7 +137,7 @@ def test_truncated_or_overwritten_database_refuses_writes(tmp_path: Path, how: s
         complete_file = checkpoint(file)
         assert len(complete_file) > len(begun)
         assert sync(server, "last").status_code == 200
-        if how == "gone":
+        if accident == "gone":
             file.rename(aside)
         else:
             new_content = {
@@ -145,16 +145,16 @@ def test_truncated_or_overwritten_database_refuses_writes(tmp_path: Path, how: s
                 "cut": complete_file[: len(complete_file) // 2],
                 "another's": (tmp_path / "other" / "store.db").read_bytes(),
                 "older": begun,
-            }[how]
+            }[accident]
             with file.open("r+b") as open_file:  # in place: it is the same file
                 open_file.truncate()
                 open_file.write(new_content)
                 open_file.truncate()
         refused = error(sync(server, "u"), 503, "storage_unavailable")["message"]
         assert "nothing was written" in refused
-        assert ("cut or overwritten" in refused) is (how != "gone")
+        assert ("cut or overwritten" in refused) is (accident != "gone")
         error(wait_for_status(server.url, 503), 503, "not_ready")
-        if how == "gone":
+        if accident == "gone":
             assert not file.exists()
             aside.rename(file)
         else:
@@ -189,7 +189,7 @@ def test_read_only_store_is_503_until_writable(
         wait_until(lambda: ask(service.app, "GET", "/healthz/ready").status_code == 200)
         assert call("sync", session="after", messages=messages).status_code == 200
         (listed,) = call("list_sessions").json()["reports"]
-        assert {one["session"] for one in listed["sessions"]} == {"before", "after"}
+        assert {session["session"] for session in listed["sessions"]} == {"before", "after"}
 
 
 def test_details_and_metrics_need_loopback_or_local_token(

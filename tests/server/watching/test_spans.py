@@ -41,8 +41,8 @@ def post(service: ServiceInProcess, walker: str, **fields: Any) -> httpx.Respons
     return ask(service.app, "POST", f"/walker/{walker}", service.token, json=fields, headers=trace)
 
 
-def by_name(made: tuple[ReadableSpan, ...], name: str) -> list[ReadableSpan]:
-    return [span for span in made if span.name == name]
+def by_name(spans: tuple[ReadableSpan, ...], name: str) -> list[ReadableSpan]:
+    return [span for span in spans if span.name == name]
 
 
 def test_request_walker_and_storage_spans_are_nested(
@@ -155,8 +155,10 @@ def test_proxy_span_has_provider_host_and_no_contents(
     (request,) = by_name(spans, "POST s")
     (span,) = by_name(spans, "provider request")
     assert span.attributes == {"server.address": "127.0.0.1"}
-    for one in (span, *by_name(spans, "walker render")):
-        assert one.parent is not None and one.parent.span_id == request.context.span_id
+    for child_span in (span, *by_name(spans, "walker render")):
+        assert (
+            child_span.parent is not None and child_span.parent.span_id == request.context.span_id
+        )
     assert by_name(spans, "walker render")
     assert CANARY not in "".join(inner_span.to_json() for inner_span in spans)
 
@@ -173,6 +175,8 @@ def test_setting_exports_spans_to_a_collector(tmp_path: Path) -> None:
         }
         with running_server(tmp_path / "data", **environment) as server, server.api() as api:
             api("sync", session=CANARY, messages=[{"role": "user", "content": CANARY}])
-            wait_until(lambda: any(b"walker sync" in sent.body for sent in collector.requests))
-    assert {sent.path for sent in collector.requests} == {"/v1/traces"}
-    assert not any(CANARY.encode() in sent.body for sent in collector.requests)
+            wait_until(
+                lambda: any(b"walker sync" in request.body for request in collector.requests)
+            )
+    assert {request.path for request in collector.requests} == {"/v1/traces"}
+    assert not any(CANARY.encode() in request.body for request in collector.requests)
