@@ -20,8 +20,8 @@ class Times:
 
     def milliseconds(self, share: float = 0.5) -> float:
         """Return the quantile of the times at this share, in milliseconds."""
-        ordered = sorted(self.seconds)
-        return 1000 * ordered[min(int(share * len(ordered)), len(ordered) - 1)]
+        sorted_seconds = sorted(self.seconds)
+        return 1000 * sorted_seconds[min(int(share * len(sorted_seconds)), len(sorted_seconds) - 1)]
 
 
 @dataclass(frozen=True)

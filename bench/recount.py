@@ -243,16 +243,16 @@ def compare_totals(
         "steps_with_misses": len({turn for turn, _ in run_counts.misses}),
         "misses": len(run_counts.misses),
     }
-    inspected = service("inspect_session", session=name)
-    differences.check(f"{name} turns", inspected["session"]["turns"], run_counts.turns)
-    differences.check(f"{name} results", inspected["session"]["results"], run_counts.results)
-    differences.check(f"{name} uses", inspected["uses"], len(run_counts.uses))
+    report = service("inspect_session", session=name)
+    differences.check(f"{name} turns", report["session"]["turns"], run_counts.turns)
+    differences.check(f"{name} results", report["session"]["results"], run_counts.results)
+    differences.check(f"{name} uses", report["uses"], len(run_counts.uses))
     differences.check(
         f"{name} tools",
-        {tool["name"]: tool["results"] for tool in inspected["tools"] if tool["results"]},
+        {tool["name"]: tool["results"] for tool in report["tools"] if tool["results"]},
         dict(run_counts.results_by_tool),
     )
-    totals = inspected["session"]["totals"]
+    totals = report["session"]["totals"]
     differences.check(f"{name} uses in its totals", totals["results_used"], len(run_counts.uses))
     compared = service.complete("compare_policies", session=name)
     places = {

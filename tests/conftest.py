@@ -98,7 +98,7 @@ LONGEST_SECONDS = int(os.environ.get("LONGEST_TEST_SECONDS", "420"))
 
 
 @pytest.fixture(autouse=True)
-def bounded() -> Iterator[None]:
+def limit_time() -> Iterator[None]:
     def end(*_: object) -> None:
         raise TimeoutError(f"the test took longer than {LONGEST_SECONDS} s")
 

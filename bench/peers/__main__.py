@@ -69,17 +69,17 @@ def main() -> int:
     args = _parser().parse_args()
     peers = [peer for peer in PEERS if args.only is None or peer.name in args.only]
     peers += map(function_peer, args.function)
-    out = console()
+    output = console()
     try:
         for file in args.files:
             runs = _sample(read_runs([file]), args.limit)
             table, notes = _table(file.name, runs, peers, args.budget)
-            out.print(table)
-            out.print(*notes, sep="\n", markup=False)
+            output.print(table)
+            output.print(*notes, sep="\n", markup=False)
     except CommandError as error:
         print(f"bench.peers: {error}", file=sys.stderr)
         return 1
-    out.print(NOTES, markup=False)
+    output.print(NOTES, markup=False)
     return 0
 
 

@@ -41,9 +41,11 @@ class SentHistory:
     def unbudgeted(self, count: int) -> list[int]:
         """Return the positions of the first `count` messages that the budget does not limit."""
         roles = [message["role"] for message in self.messages[:count]]
-        leading = next((i for i, role in enumerate(roles) if role not in _SYSTEM), count)
+        count_before_conversation = next(
+            (i for i, role in enumerate(roles) if role not in _SYSTEM), count
+        )
         users = [position for position, role in enumerate(roles) if role == "user"]
-        return [*range(leading), *users[-1:]]
+        return [*range(count_before_conversation), *users[-1:]]
 
     def complete(self, prompt: Sequence[Message]) -> set[int]:
         """Return the positions of the results that are complete in a prompt."""

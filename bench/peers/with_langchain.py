@@ -20,10 +20,10 @@ def make(variant):
         sizes = [counter.message(message) for message in messages]
         converted = [_to_langchain(message, i) for i, message in enumerate(messages)]
 
-        def count(some):
-            if not isinstance(some, list):
-                some = [some]
-            return sum(_size(message, messages, sizes, counter) for message in some)
+        def count(messages_to_count):
+            if not isinstance(messages_to_count, list):
+                messages_to_count = [messages_to_count]
+            return sum(_size(message, messages, sizes, counter) for message in messages_to_count)
 
         if variant == "clear":
             ClearToolUsesEdit(trigger=tokens).apply(converted, count_tokens=count)

@@ -13,15 +13,15 @@ from tests.console.looking import Visit, expect
 pytestmark = pytest.mark.slow
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "images"
-HERE = f"session/{ORDERS}"
+SESSION_ADDRESS = f"session/{ORDERS}"
 VIEWS = {
-    "misses": (f"{HERE}/misses", ".misses tbody tr"),
-    "timeline": (f"{HERE}/timeline", ".settings .verdict"),
-    "call": (f"{HERE}/call/40", ".scores table"),
-    "graph": (f"{HERE}/graph", "canvas[data-drawn]"),
-    "result": (f"{HERE}/result/3", ".blocks"),
-    "tools": (f"{HERE}/tools", ".tools tbody tr:nth-child(3)"),
-    "savings": (f"{HERE}/savings", ".savings .verdict"),
+    "misses": (f"{SESSION_ADDRESS}/misses", ".misses tbody tr"),
+    "timeline": (f"{SESSION_ADDRESS}/timeline", ".settings .verdict"),
+    "call": (f"{SESSION_ADDRESS}/call/40", ".scores table"),
+    "graph": (f"{SESSION_ADDRESS}/graph", "canvas[data-drawn]"),
+    "result": (f"{SESSION_ADDRESS}/result/3", ".blocks"),
+    "tools": (f"{SESSION_ADDRESS}/tools", ".tools tbody tr:nth-child(3)"),
+    "savings": (f"{SESSION_ADDRESS}/savings", ".savings .verdict"),
     "sessions": ("", "table.sessions tbody tr"),
     "search": ("search?text=ORD_", "ol.found > li"),
     "overall": ("overall", "tbody tr"),
@@ -35,9 +35,9 @@ DOCUMENTED_PICTURES = {
 
 
 def open_view(console: Console, view: str) -> None:
-    address, waited = VIEWS[view]
+    address, selector = VIEWS[view]
     console.page.evaluate("where => { location.hash = where }", f"#/{address}")
-    expect(console.page.locator(waited).first).to_be_visible()
+    expect(console.page.locator(selector).first).to_be_visible()
     expect(console.page.locator(".progress, .loading")).to_have_count(0)
 
 

@@ -37,8 +37,8 @@ def test_list_shows_totals_of_a_session(console: Console, service: Service) -> N
     saved = 1 - totals["prompt"] / totals["full"]
     assert totals["calls"] == listed["turns"] and 0.2 < saved < 1
     expect(cells.nth(3)).to_contain_text(f"{saved:.0%}")
-    judged = complete(service, "savings", session=ORDERS)["totals"]
-    share = 1 - judged["steps_with_misses"] / judged["steps"]
+    savings = complete(service, "savings", session=ORDERS)["totals"]
+    share = 1 - savings["steps_with_misses"] / savings["steps"]
     expect(cells.nth(5)).to_have_text(f"{share:.0%}")
     most_used, *other_tools = sorted(listed["tools"], key=lambda name: -listed["tools"][name])
     expect(cells.nth(6)).to_have_text(f"{most_used} +{len(other_tools)}")
@@ -106,12 +106,12 @@ def test_list_updates_live(console: Console, service: Service) -> None:
 def test_session_is_deleted_after_confirmation(console: Console, service: Service) -> None:
     service.record("doomed", make_run(2))
     console.page.reload()
-    doomed = row(console, "doomed")
+    session_row = row(console, "doomed")
     for confirmed in ("false", "true"):
-        expect(doomed).to_be_visible()
+        expect(session_row).to_be_visible()
         console.page.evaluate(f"window.confirm = () => {confirmed}")
-        doomed.get_by_role("button", name="Delete doomed").click()
-    expect(doomed).to_have_count(0)
+        session_row.get_by_role("button", name="Delete doomed").click()
+    expect(session_row).to_have_count(0)
     assert service.post("inspect_session", session="doomed").status_code == 404
 
 

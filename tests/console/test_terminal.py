@@ -350,8 +350,8 @@ def test_call_shows_times_and_error_of_its_reply(console: Console, service: Serv
     failure = {"messages": positions[5], "status": 429, "error": "rate_limit_exceeded"}
     times = {"first_byte_ms": 1234, "reply_ms": 3400, "status": 200}
     usage = {"messages": positions[4], "uncached": 900, "output": 50, **times}
-    late = {"messages": positions[6], "status": 200, "error": "overloaded_error"}
-    for report in (failure, usage, late):
+    failed_usage = {"messages": positions[6], "status": 200, "error": "overloaded_error"}
+    for report in (failure, usage, failed_usage):
         assert service("record_usage", session=ORDERS, usage=report)["recorded"]
     printed_times = "first byte after 1.2 s, whole answer after 3.4 s"
     printed_error = "rate_limit_exceeded"

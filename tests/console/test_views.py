@@ -158,17 +158,17 @@ def test_prompt_is_shown_and_copied_exactly(visit: Visit, service: Service) -> N
         message["content"] for message in prompt if message["content"]
     ]
 
-    def copied(kind: str) -> str:
+    def copy_prompt(kind: str) -> str:
         button = page.get_by_role("button", name=kind, exact=True)
         button.click()
         expect(button.locator("+ span")).to_have_text("Copied")
         return str(page.evaluate("navigator.clipboard.readText()"))
 
-    assert json.loads(copied("JSON")) == prompt
+    assert json.loads(copy_prompt("JSON")) == prompt
     module: dict[str, Any] = {}
-    exec(copied("pytest fixture").replace("@pytest.fixture\n", ""), module)
+    exec(copy_prompt("pytest fixture").replace("@pytest.fixture\n", ""), module)
     assert module["prompt"]() == prompt
-    assert json.loads(shlex.split(copied("curl"))[-1])["messages"] == prompt
+    assert json.loads(shlex.split(copy_prompt("curl"))[-1])["messages"] == prompt
 
 
 def test_call_view_uses_settings_in_address(console: Console, service: Service) -> None:
@@ -370,7 +370,7 @@ def test_running_session_is_followed(console: Console, service: Service) -> None
     console.problems.clear()
 
 
-def had(turns: list[Any], miss: Any) -> bool:
+def was_complete(turns: list[Any], miss: Any) -> bool:
     """Return whether one of the turns showed the missed result complete."""
     later_turns = (turn for turn in turns if turn["results"] > miss["result"])
     return any(state(turn, miss["result"]) == "shown complete" for turn in later_turns)
@@ -385,8 +385,8 @@ def test_session_opens_with_misses(console: Console, service: Service) -> None:
     expect(page.get_by_role("link", name="Misses")).to_have_attribute("aria-current", "page")
     table = page.get_by_role("region", name="Misses")
     filters = page.get_by_role("group", name="Filter")
-    dropped = sum(had(turns[: miss["turn"] - 1], miss) for miss in misses)
-    restored = sum(had(turns[miss["turn"] :], miss) for miss in misses)
+    dropped = sum(was_complete(turns[: miss["turn"] - 1], miss) for miss in misses)
+    restored = sum(was_complete(turns[miss["turn"] :], miss) for miss in misses)
     assert 0 < restored < dropped
     counts = {"never complete": len(misses) - dropped, "dropped": dropped}
     for name, count in {**counts, "restored": restored, "all": len(misses)}.items():

@@ -44,10 +44,11 @@ class _Run:
         """Add an assistant message with this many calls, and their results."""
         calls_with_results = [self._call(self.results + index) for index in range(calls)]
         self.messages.append(
-            assistant(self._thought(), *(called for called, _ in calls_with_results))
+            assistant(self._thought(), *(call_message for call_message, _ in calls_with_results))
         )
         self.messages += [
-            result(called["id"], text + self.hostile) for called, text in calls_with_results
+            result(call_message["id"], text + self.hostile)
+            for call_message, text in calls_with_results
         ]
         self.results += calls
         if self.results % 97 == 0:
@@ -79,9 +80,9 @@ class _Run:
     def _search_orders(self) -> tuple[Json, str]:
         new_orders = [f"ORD_{self._number(6)}" for _ in range(6)]
         self.orders += new_orders
-        late, choice = self.random.random, self.random.choice
+        random_share, choice = self.random.random, self.random.choice
         rows = [
-            {"order": order, "city": choice(CITIES), "delayed": late() < 0.5}
+            {"order": order, "city": choice(CITIES), "delayed": random_share() < 0.5}
             for order in new_orders
         ]
         page = {"total": len(self.orders), "rows": rows}

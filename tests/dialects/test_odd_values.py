@@ -84,7 +84,7 @@ ODD: list[Any] = [
 ]
 
 
-def spoilt(body: Any, part: Any) -> Iterator[Any]:
+def bodies_with_odd_values(body: Any, part: Any) -> Iterator[Any]:
     """Yield copies of `body` with each value in `part` replaced by each odd value."""
     for key in part if isinstance(part, dict) else range(len(part)):
         original = part[key]
@@ -93,7 +93,7 @@ def spoilt(body: Any, part: Any) -> Iterator[Any]:
             yield copy.deepcopy(body)
         part[key] = original
         if isinstance(original, (dict, list)):
-            yield from spoilt(body, original)
+            yield from bodies_with_odd_values(body, original)
 
 
 def plans(messages: list[Json]) -> Iterator[MessagePlan]:
@@ -114,7 +114,7 @@ def plans(messages: list[Json]) -> Iterator[MessagePlan]:
 @pytest.mark.parametrize("dialect", BODIES)
 def test_odd_value_is_kept(dialect: str) -> None:
     body = copy.deepcopy(BODIES[dialect])
-    for odd in spoilt(body, body):
+    for odd in bodies_with_odd_values(body, body):
         before = json.dumps(odd)
         transcript = DIALECTS[dialect].read(odd)
         dialect_of("chat", odd)

@@ -52,7 +52,7 @@ class Script:
         return Summaries("scripted", self, guideline)
 
 
-def filling(text: str, earlier: str, limit: int) -> str:
+def fill_limit(text: str, earlier: str, limit: int) -> str:
     return "noted " * limit
 
 
@@ -81,15 +81,15 @@ def summary_hosts(rendered: RenderedCall) -> set[int]:
 
 
 def shown_summary(prompt: list[Json]) -> Json:
-    (only,) = [m for m in prompt if str(m["content"]).startswith("[Summary")]
-    return only
+    (summary,) = [m for m in prompt if str(m["content"]).startswith("[Summary")]
+    return summary
 
 
 @given(
     transcripts(),
     BUDGETS,
     st.sampled_from([*BASELINES]),
-    st.sampled_from([None, filling]),
+    st.sampled_from([None, fill_limit]),
     st.booleans(),
     st.booleans(),
 )

@@ -58,8 +58,8 @@ class Blind:
         )
 
 
-def loop(blind: Blind, run: Run = RUN) -> LoopScore:
-    return replay_in_closed_loop(run, blind, Prompts(COUNTER, run.tools))
+def loop(policy: Blind, run: Run = RUN) -> LoopScore:
+    return replay_in_closed_loop(run, policy, Prompts(COUNTER, run.tools))
 
 
 def test_full_history_repeats_the_recorded_calls() -> None:
@@ -114,8 +114,8 @@ def test_result_is_fetched_at_most_once_per_step() -> None:
 
 
 def test_calls_needed_together_are_issued_together() -> None:
-    both = assistant("", call("a", "look"), call("b", "look"))
-    run = Run("both", "", "", [TASK, both, OWNER, BADGE, *MESSAGES[5:]])
+    message = assistant("", call("a", "look"), call("b", "look"))
+    run = Run("both", "", "", [TASK, message, OWNER, BADGE, *MESSAGES[5:]])
     blind = Blind(2, 3)
     score = loop(blind, run)
     assert (score.steps, score.refetched, score.steps_with_misses) == (2, 2, 0)

@@ -27,7 +27,9 @@ def score_of(agent_usage: Usage, full: Usage, policy_usage: Usage = NOTHING_USED
 
 def sums_over(*runs: RunScore) -> Sums:
     columns = [columns_of(run, run.cases[0]) for run in runs]
-    return with_derived({name: np.array(sum(r[name] for r in columns)) for name in columns[0]})
+    return with_derived(
+        {name: np.array(sum(column[name] for column in columns)) for name in columns[0]}
+    )
 
 
 def value(name: str, sums: Sums) -> float:

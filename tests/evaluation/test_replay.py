@@ -71,8 +71,8 @@ def test_runs_are_read_from_files_and_folders(tmp_path: Path, write: Write) -> N
     (tmp_path / "README.md").write_text("not runs")
     assert [run.id for run in read_runs([tmp_path])] == ["a", "b", "c"]
     assert [run.id for run in read_runs([tmp_path], limit=2)] == ["a", "b"]
-    (only,) = read_runs([tmp_path / "2.jsonl.gz"])
-    assert only == Run("c", "", "", [user("hi")])
+    (run,) = read_runs([tmp_path / "2.jsonl.gz"])
+    assert run == Run("c", "", "", [user("hi")])
 
 
 @pytest.mark.parametrize(

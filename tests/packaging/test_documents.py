@@ -38,8 +38,8 @@ def test_links_have_targets(document: str) -> None:
         if link.startswith("http"):
             continue
         name, _, anchor = link.partition("#")
-        here = REPOSITORY / document
-        target = (here.parent / name).resolve() if name else here
+        path = REPOSITORY / document
+        target = (path.parent / name).resolve() if name else path
         assert target.exists(), link
         if anchor:
             heads = (head.lower() for head in HEADING.findall(target.read_text("utf-8")))

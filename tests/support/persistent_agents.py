@@ -31,8 +31,8 @@ class Agent:
         while not ended.is_set():
             try:
                 self.go_on()
-            except ContextRenderError as failed:
-                assert failed.status == forgiven, failed
+            except ContextRenderError as error:
+                assert error.status == forgiven, error
                 time.sleep(0.05)
 
     def go_on(self) -> None:
@@ -66,14 +66,14 @@ def agents_at_work(server: Server, forgiven: int = 503) -> Iterator[Callable[[],
         def go_on() -> None:
             goals = [len(agent.acknowledged) + MORE for agent in agents]
 
-            def reached() -> bool:
+            def goals_are_reached() -> bool:
                 for run in runs:
                     if run.done():
                         run.result()
                 counts = [len(agent.acknowledged) for agent in agents]
                 return all(count >= goal for count, goal in zip(counts, goals, strict=True))
 
-            wait_until(reached)
+            wait_until(goals_are_reached)
 
         try:
             yield go_on

@@ -76,14 +76,14 @@ def values(text: str) -> frozenset[str]:
         else:
             plain, at = plain + text[at], at + 1
     runs = "".join(c if c in LETTERS + CAPITALS + DIGITS + "_.-" else " " for c in plain).split(" ")
-    found_values = set()
+    distinct_values = set()
     for run in runs:
         value = run.strip("_.-")
-        telling = any(c in CAPITALS + DIGITS + "_.-" for c in value)
-        titlecase = value[:1] in CAPITALS and value[1:] and all(c in LETTERS for c in value[1:])
-        if len(value) >= 6 and telling and not titlecase:
-            found_values.add(value)
-    return frozenset(found_values)
+        is_distinctive = any(c in CAPITALS + DIGITS + "_.-" for c in value)
+        is_titlecase = value[:1] in CAPITALS and value[1:] and all(c in LETTERS for c in value[1:])
+        if len(value) >= 6 and is_distinctive and not is_titlecase:
+            distinct_values.add(value)
+    return frozenset(distinct_values)
 
 
 def answers(messages: Sequence[Json]) -> dict[int, Call]:
@@ -95,12 +95,12 @@ def answers(messages: Sequence[Json]) -> dict[int, Call]:
     for position, message in enumerate(messages):
         if message["role"] != "tool":
             continue
-        for asking in range(position - 1, -1, -1):
+        for call_position in range(position - 1, -1, -1):
             open_calls = [
-                (asking, place)
-                for place, call in enumerate(messages[asking].get("tool_calls") or [])
+                (call_position, place)
+                for place, call in enumerate(messages[call_position].get("tool_calls") or [])
                 if call["id"] == message["tool_call_id"]
-                and (asking, place) not in call_of_result.values()
+                and (call_position, place) not in call_of_result.values()
             ]
             if open_calls:
                 call_of_result[position] = open_calls[0]
@@ -116,8 +116,8 @@ def turns(messages: Sequence[Json]) -> list[int]:
     for position, message in enumerate(messages):
         assistants = sum(m["role"] == "assistant" for m in messages[: position + 1])
         if message["role"] == "tool":
-            asking = call_of_result[position][0] if position in call_of_result else position
-            assistants = sum(m["role"] == "assistant" for m in messages[: asking + 1])
+            call_position = call_of_result[position][0] if position in call_of_result else position
+            assistants = sum(m["role"] == "assistant" for m in messages[: call_position + 1])
         elif message["role"] != "assistant":
             assistants += 1
         numbers.append(assistants)
@@ -180,8 +180,8 @@ def reuse_scores(messages: Sequence[Json]) -> dict[int, Fraction]:
         if message["role"] == "tool"
     }
     scores = dict.fromkeys(values_by_position, Fraction(0))
-    for _, result, matched in uses(messages):
-        for value in matched:
+    for _, result, matching_values in uses(messages):
+        for value in matching_values:
             scores[result] += Fraction(
                 1, sum(value in some for some in values_by_position.values())
             )
@@ -199,9 +199,12 @@ def greedy(
     while True:
         best, best_score = -1, -math.inf
         for candidate, useful in enumerate(usefulness):
-            if candidate in selected or costs[candidate] + sum(costs[t] for t in selected) > free:
+            if (
+                candidate in selected
+                or costs[candidate] + sum(costs[other] for other in selected) > free
+            ):
                 continue
-            score = useful - penalty * max([0.0, *(cosine[candidate][t] for t in selected)])
+            score = useful - penalty * max([0.0, *(cosine[candidate][other] for other in selected)])
             if score > best_score:
                 best, best_score = candidate, score
         if best < 0:
@@ -237,7 +240,7 @@ def retained(messages: Sequence[Json], budget: int, count: Count) -> RetainedTex
     users = [p for p, message in enumerate(messages) if message["role"] == "user"]
     retained_text = RetainedText([], set(), 0)
 
-    def charged() -> int:
+    def text_tokens() -> int:
         return sum(
             own_tokens(message, count)
             for position, message in enumerate(messages)
@@ -246,13 +249,13 @@ def retained(messages: Sequence[Json], budget: int, count: Count) -> RetainedTex
         )
 
     for turn in range(1, sum(message["role"] == "assistant" for message in messages)):
-        if charged() <= budget:
+        if text_tokens() <= budget:
             break
         retained_text.dropped_turns.append(turn)
         retained_text.dropped_messages |= {
             p for p in range(len(messages)) if number[p] == turn and p not in outside | {*users[:1]}
         }
-    retained_text.tokens = charged()
+    retained_text.tokens = text_tokens()
     return retained_text
 
 
@@ -324,8 +327,8 @@ def candidates(
             continue
         call_cost = 0
         if position in call_of_result:
-            asking, place = call_of_result[position]
-            call_cost = call_tokens(messages[asking]["tool_calls"][place], count)
+            call_position, place = call_of_result[position]
+            call_cost = call_tokens(messages[call_position]["tool_calls"][place], count)
         cost = own_tokens(message, count) + call_cost
         rows.append(
             Candidate(

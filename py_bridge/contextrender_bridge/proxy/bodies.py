@@ -304,7 +304,9 @@ class _CopyEncoder:
         originals = {id(parent): parent for parent in candidates if isinstance(parent, dict)}
         if len(originals) == 1:
             return originals.popitem()[1]
-        return max(originals.values(), key=lambda one: _count_shared(one, value), default=None)
+        return max(
+            originals.values(), key=lambda original: _count_shared(original, value), default=None
+        )
 
     def _find_span(self, value: Any) -> tuple[int, int] | None:
         """Return the positions where an unchanged value begins and ends, None for any other."""

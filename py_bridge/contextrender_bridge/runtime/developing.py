@@ -26,8 +26,8 @@ def check_source(file: Path) -> None:
     program = JacRuntime.get_program()
     try:
         JacRuntime.get_compiler().get_bytecode(str(file.resolve()), program)
-    except ModuleNotFoundError as missing:
-        if missing.name != "llvmlite":
+    except ModuleNotFoundError as error:
+        if error.name != "llvmlite":
             raise
         raise CommandError(
             f"to compile {file} needs llvmlite, which a release leaves out: pip installs it."

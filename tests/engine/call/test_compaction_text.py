@@ -30,14 +30,17 @@ def words(count: int, name: str = "w") -> str:
 
 
 def compaction_of(
-    spoken: list[MessageText], results: list[CompactedResult], limit: int = LIMIT, summary: str = ""
+    messages: list[MessageText],
+    results: list[CompactedResult],
+    limit: int = LIMIT,
+    summary: str = "",
 ) -> CompactionText:
-    texts = choose_texts(spoken, limit, COUNTER, has_summary=bool(summary))
+    texts = choose_texts(messages, limit, COUNTER, has_summary=bool(summary))
     return write_compaction(BRANCH, texts, results, limit, COUNTER, summary)
 
 
 def test_messages_and_results_are_in_history_order() -> None:
-    spoken = [
+    messages = [
         MessageText(0, "user", "Find ORD-1."),
         MessageText(1, "assistant", "I look it up."),
         MessageText(5, "user", "And ORD-2?"),
@@ -47,7 +50,7 @@ def test_messages_and_results_are_in_history_order() -> None:
         CompactedResult(3, "list", '{"page":\n 1}', 2_345),
         CompactedResult(4, "get", '{"id": 3}', 50, "[Excerpt: 40 of 50 …]\nclerk_3"),
     ]
-    compaction = compaction_of(spoken, results)
+    compaction = compaction_of(messages, results)
     assert compaction.text.startswith(BRANCH.first_line) and compaction.text.endswith(LAST_LINE)
     order = [
         f"[{CODE} user]\nFind ORD-1.",
@@ -64,8 +67,8 @@ def test_messages_and_results_are_in_history_order() -> None:
 
 
 def test_first_and_newest_user_messages_are_kept() -> None:
-    spoken = [MessageText(n, "user", words(300, f"m{n}_")) for n in range(9)]
-    compaction = compaction_of(spoken, [])
+    messages = [MessageText(n, "user", words(300, f"m{n}_")) for n in range(9)]
+    compaction = compaction_of(messages, [])
     shown_numbers = [n for n in range(9) if f"m{n}_299" in compaction.text]
     assert shown_numbers[0] == 0 and shown_numbers[-1] == 8
     assert len(shown_numbers) < 9 and shown_numbers[1:] == list(
@@ -82,10 +85,10 @@ def test_long_message_is_cut_in_the_middle() -> None:
 
 
 def test_assistant_texts_are_left_out_beside_a_summary() -> None:
-    spoken = [MessageText(n, "assistant", words(100, f"a{n}_")) for n in range(30)]
-    compaction = compaction_of(spoken, [])
+    messages = [MessageText(n, "assistant", words(100, f"a{n}_")) for n in range(30)]
+    compaction = compaction_of(messages, [])
     assert "a29_0" in compaction.text and "a0_0" not in compaction.text
-    with_summary = compaction_of(spoken, [], summary="All was read.")
+    with_summary = compaction_of(messages, [], summary="All was read.")
     assert "a29_0" not in with_summary.text
     assert f"[{CODE} summary by the agent]\nAll was read." in with_summary.text
 

@@ -76,8 +76,8 @@ def test_token_sizes_equal_reference(messages: list[Json]) -> None:
     for number, position in enumerate(history.results.message):
         assert history.results.tokens[number] == COUNTER.message(messages[position])
         if position in call_of_result:
-            asking, place = call_of_result[position]
-            call = messages[asking]["tool_calls"][place]
+            call_position, place = call_of_result[position]
+            call = messages[call_position]["tool_calls"][place]
             assert history.results.call_tokens[number] == COUNTER.call(call)
 
 
@@ -93,8 +93,8 @@ def test_incremental_equals_all_at_once(messages: list[Json], data: st.DataObjec
         history.reuse.scores()
         if data.draw(st.booleans()):
             render(messages[:at], 90, history=history)
-    whenever = {"missing": 0, "vectors": 0}
-    assert snapshot(history) | whenever == snapshot(at_once) | whenever
+    lazy_counts = {"missing": 0, "vectors": 0}
+    assert snapshot(history) | lazy_counts == snapshot(at_once) | lazy_counts
 
 
 @given(transcripts(longest=8), st.data())

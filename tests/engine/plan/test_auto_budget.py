@@ -63,10 +63,10 @@ def test_fault_raises_budget() -> None:
         name for n in range(120) if (name := f"function_2_{n}") not in text and len(name) > 12
     )
     visible_name = next(name for n in range(120) if (name := f"function_28_{n}") in text)
-    for name, faulted in ((hidden, True), (visible_name, False)):
+    for name, is_fault in ((hidden, True), (visible_name, False)):
         after, _ = calls_of(reading(31, texts={29: f"now {name}"}))[-1]
-        assert after.selection.follows_miss is faulted
-        expected = 1 + auto_budget.GROWTH if faulted else STEP_DOWN
+        assert after.selection.follows_miss is is_fault
+        expected = 1 + auto_budget.GROWTH if is_fault else STEP_DOWN
         assert after.budget == pytest.approx(rendered.budget * expected, abs=2)
 
 
@@ -82,9 +82,9 @@ def test_automatic_budget_depends_on_messages_only() -> None:
     messages = reading(30, texts={25: "function_1_17 function_2_3", 27: "function_3_90"})
     live = calls_of(messages)[-1]
     size = len(messages) - 2
-    alone = render(messages[:size], AUTO, POLICY)
-    assert live[1] == alone[1]
-    assert live[0].budget == alone[0].budget
+    first_render = render(messages[:size], AUTO, POLICY)
+    assert live[1] == first_render[1]
+    assert live[0].budget == first_render[0].budget
 
 
 def restored_in(prompt: list[Json], position: int) -> list[int]:

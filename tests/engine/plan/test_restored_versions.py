@@ -60,7 +60,7 @@ def restored_texts(messages: list[Json]) -> list[str]:
                 outdated, _ = segments_not_to_restore(context, part.result)
                 first = int(context.tracking.first_segment.values[part.result])
                 ends = [0, *context.tracking.segment_end.values[first:].tolist()]
-                spans = [(ends[s - first], ends[s - first + 1]) for s in outdated]
+                spans = [(ends[segment - first], ends[segment - first + 1]) for segment in outdated]
                 for start, length in zip(part.ranges[::2], part.ranges[1::2], strict=True):
                     assert all(stop <= start or start + length <= at for at, stop in spans)
     return list(texts)

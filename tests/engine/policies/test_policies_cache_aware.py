@@ -92,14 +92,16 @@ def test_reasons_name_kept_and_new_results() -> None:
     } <= reasons
 
 
-def check_ranks(rows: list[ResultRow], since: int, messages: list[Json]) -> None:
+def check_ranks(rows: list[ResultRow], rebuild_position: int, messages: list[Json]) -> None:
     """Assert that the reason of an omitted result has the call of the rebuild, its rank and the
     number of fitting results."""
-    call = 1 + sum(message["role"] == "assistant" for message in messages[:since])
-    out = [row.decision.reason for row in rows if row.decision.display == "omitted"]
-    fitted = sum(row.decision.display == "complete" and row.position < since for row in rows)
+    call = 1 + sum(message["role"] == "assistant" for message in messages[:rebuild_position])
+    reasons = [row.decision.reason for row in rows if row.decision.display == "omitted"]
+    fitted = sum(
+        row.decision.display == "complete" and row.position < rebuild_position for row in rows
+    )
     ranks = []
-    for reason in out:
+    for reason in reasons:
         assert f"rebuilt at call {call}" in reason
         if match := re.search(r"ranked (\d+)\w\w, (\d+) fitted", reason):
             assert int(match[2]) == fitted < int(match[1])

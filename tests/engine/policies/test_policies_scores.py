@@ -76,12 +76,12 @@ def result_scores(messages: list[Json]) -> list[float]:
     by_latest, by_task = bm25(texts, words(latest)), bm25(texts, words(task))
     scores = []
     for result, position in enumerate(results):
-        since = max(1, turn - max([numbers[position], *use_turns[result]]))
+        turns_since_use = max(1, turn - max([numbers[position], *use_turns[result]]))
         cost = COUNTER.message(messages[position])
         if position in answers:
-            asking, place = answers[position]
-            cost += COUNTER.call(messages[asking]["tool_calls"][place])
-        age = since * (1 + since / 200)
+            call_position, place = answers[position]
+            cost += COUNTER.call(messages[call_position]["tool_calls"][place])
+        age = turns_since_use * (1 + turns_since_use / 200)
         scores.append(
             (1 + introduced[result]) ** 0.4
             * (1 + len(use_turns[result])) ** 0.6
@@ -143,8 +143,8 @@ def test_text_above_half_the_budget_is_reduced_to_three_tenths(policy: str) -> N
     assert rendered.selection.complete
     assert list(text.dropped) == list(range(1, 1 + 2 * len(text.dropped), 2))
     assert not {*text.dropped} & {0, len(messages) - 3, len(messages) - 1}
-    asking = rendered.context.history.results.call_message
-    removed = {r for r, message in enumerate(asking) if message in text.dropped}
+    call_messages = rendered.context.history.results.call_message
+    removed = {r for r, message in enumerate(call_messages) if message in text.dropped}
     assert removed & rendered.selection.shown_results
     calls = [item for item in rendered.items if item["message"] in text.dropped]
     assert calls

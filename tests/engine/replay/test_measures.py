@@ -55,11 +55,13 @@ def test_recall_events_equal_reference(messages: list[dict[str, Any]]) -> None:
             if messages[r]["role"] != "tool":
                 continue
             before: set[str] = set().union(*map(values_of, messages[:r]), set())
-            linked = (values_of(messages[r]) - before) & values_of(message)
-            if linked:
-                called = sum(m["role"] == "assistant" for m in messages[:r])
+            used_values = (values_of(messages[r]) - before) & values_of(message)
+            if used_values:
+                result_turn = sum(m["role"] == "assistant" for m in messages[:r])
                 number = sum(m["role"] == "tool" for m in messages[:r])
-                expected.append(RecallEvent(turn, j, number, r, turn - called, frozenset(linked)))
+                expected.append(
+                    RecallEvent(turn, j, number, r, turn - result_turn, frozenset(used_values))
+                )
     assert recall_events(messages) == expected
 
 

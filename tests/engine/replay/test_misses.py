@@ -94,9 +94,9 @@ def test_names_of_fields_and_tools_are_marked() -> None:
         *FILLER,
     ]
 
-    def lacked(text: str) -> list[tuple[tuple[str, ...], bool]]:
+    def misses_of_text(text: str) -> list[tuple[tuple[str, ...], bool]]:
         return [(lack.values, lack.names_only) for _, lack in misses_of([*past, assistant(text)])]
 
-    assert lacked("I set page_limit and order_id.") == [(("order_id", "page_limit"), True)]
-    assert lacked("order_id is ORD_77412.") == [(("ORD_77412", "order_id"), False)]
-    assert lacked("find_invoice next.") == [(("find_invoice",), False)]
+    assert misses_of_text("I set page_limit and order_id.") == [(("order_id", "page_limit"), True)]
+    assert misses_of_text("order_id is ORD_77412.") == [(("ORD_77412", "order_id"), False)]
+    assert misses_of_text("find_invoice next.") == [(("find_invoice",), False)]

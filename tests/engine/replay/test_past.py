@@ -71,8 +71,10 @@ def test_replayed_call_equals_rendering_of_its_prefix() -> None:
 def test_costs_use_the_price_of_each_calls_model() -> None:
     prices = Prices.of(["dear:input=2,cached=0.5,output=8", "cheap:input=1,cached=1,output=0"])
     replayed_calls = steps(past_of(make_run(24, 4)))
-    mixed = [replace(step, model="cheap" if step.turn % 2 else "") for step in replayed_calls]
-    curve = cost_curve(mixed, prices, "dear")
+    steps_of_two_models = [
+        replace(step, model="cheap" if step.turn % 2 else "") for step in replayed_calls
+    ]
+    curve = cost_curve(steps_of_two_models, prices, "dear")
     cheap, dear = (
         reduce(Usage.plus, (step.usage for step in replayed_calls if step.turn % 2 == odd))
         for odd in (1, 0)
@@ -81,7 +83,7 @@ def test_costs_use_the_price_of_each_calls_model() -> None:
     expected = (cheap.prompt + 2 * uncached + 0.5 * dear.cache_read + 8 * dear.output) / 1e6
     assert curve.cost[-1] == pytest.approx(expected)
     assert list(curve.cost) == sorted(curve.cost) and curve.calls_without_price == 0
-    without = cost_curve(mixed, prices)
+    without = cost_curve(steps_of_two_models, prices)
     assert without.calls_without_price == len(
         [step for step in replayed_calls if step.turn % 2 == 0]
     )

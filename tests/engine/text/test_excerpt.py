@@ -23,7 +23,7 @@ many_lines = st.lists(
 long_texts = st.one_of(texts(), many_lines)
 
 
-def kept_pieces(text: str, excerpt_text: str) -> Iterator[tuple[int, str]]:
+def excerpt_pieces(text: str, excerpt_text: str) -> Iterator[tuple[int, str]]:
     """Yield each piece of an excerpt with its offset in the text; assert the sizes of the gaps."""
     at = 0
     for index, part in enumerate(GAP.split(excerpt_text)):
@@ -49,7 +49,7 @@ def test_excerpt_has_marked_gaps_within_limit(text: str, limit: int) -> None:
     excerpt_text = excerpt(text, limit, COUNTER, {"order_17", "tr_solo"})
     assert COUNTER.text(excerpt_text) <= max(0, limit)
     if GAP.search(excerpt_text):
-        assert list(kept_pieces(text, excerpt_text))
+        assert list(excerpt_pieces(text, excerpt_text))
     else:
         assert text.startswith(excerpt_text)
 
@@ -57,7 +57,7 @@ def test_excerpt_has_marked_gaps_within_limit(text: str, limit: int) -> None:
 @given(many_lines, st.integers(150, 400))
 @modest
 def test_head_and_tail_are_kept(text: str, limit: int) -> None:
-    pieces = list(kept_pieces(text, excerpt(text, limit, COUNTER)))
+    pieces = list(excerpt_pieces(text, excerpt(text, limit, COUNTER)))
     lines = text.splitlines(keepends=True) or [""]
     first, last = lines[0], lines[-1]
     for line, has_line in ((first, pieces[0][1].startswith), (last, pieces[-1][1].endswith)):
