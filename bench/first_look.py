@@ -36,7 +36,7 @@ def main() -> None:
 
 def record(data: Path, calls: int) -> None:
     """Record a session with this many answered calls."""
-    messages = make_run(calls * 13 // 10)  # enough results for so many calls
+    messages = make_run(calls * 13 // 10)  # enough results for this many calls
     answers = [index for index, each in enumerate(messages) if each["role"] == "assistant"]
     with running_server(data) as server, server.client() as http:
         Service(server, http).render(SESSION, messages[: answers[calls - 1] + 1], **SETTINGS)

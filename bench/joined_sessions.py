@@ -1,11 +1,12 @@
 """Measure very long sessions: `python -m bench.joined_sessions RUNS... [--tokens 2000000]`.
 
 Recorded runs are joined until each session has this many tokens, and every call is rendered as for
-a live agent. The table has the share of steps with all values, for all calls and for each tenth of
-them, for the same runs rendered alone and for the joined session, so that a loss in long sessions
-shows. Both count the values that a step used of its own run: an answer that repeats a word of
-another run did not need that run. Two more columns have the prompt that shrank most from one call
-to the next, and the user messages that some prompt omitted.
+a live agent. The table has the share of steps whose prompt shows every value that the step uses,
+for all calls and for each tenth of the calls. It compares the joined session with the same runs
+rendered alone, which shows whether long sessions lose values. Only values of the step's own run
+count, because an answer that repeats a word of another run did not need that run. One more column
+has the largest decrease of a prompt from one call to the next, and one has the number of user
+messages that at least one prompt omitted.
 """
 
 import argparse

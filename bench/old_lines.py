@@ -2,7 +2,7 @@
 
 The recorded runs are rendered as for a live agent. The restored parts are read from the prompts,
 and the edits from the runs: those of Claude Code's and opencode's tools, and patches. Each line is
-compared alone, so this check has nothing in common with the choice of the parts.
+compared alone, so this check shares no rule with the selection of the parts.
 """
 
 import json

@@ -1,10 +1,10 @@
-"""Count recorded runs anew, and compare with every surface: `python -m bench.recount FILE [RUNS]`.
+"""Count recorded runs again and compare every surface: `python -m bench.recount FILE [RUNS]`.
 
-Long because the rules of misses and the reading of every surface are written anew here.
+Long because the rules of misses and the reading of every surface are written a second time here.
 FILE has runs as JSON Lines, also compressed. RUNS (10) of them, of different lengths, are played
-through `client.fit`, as a live agent would send them. The counts are made of the prompts
-that `fit` returned, by the rules of `tests/support/slow_rules.py`, which share no code with the
-engine. They are compared with the replies, the commands and the pages of the console.
+through `client.fit`, as a live agent would send them. This program counts the prompts that
+`fit` returned by the rules of `tests/support/slow_rules.py`, which share no code with the
+engine. It compares these counts with the replies, the commands and the pages of the console.
 """
 
 import gzip
@@ -221,7 +221,7 @@ def without_field_names(text: str) -> str:
 
 
 class Differences:
-    """The numbers that were compared; those that differ are printed."""
+    """A counter of compared numbers that prints each number that differs."""
 
     def __init__(self) -> None:
         self.compared = 0

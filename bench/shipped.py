@@ -1,4 +1,4 @@
-"""Writes the data of other projects that the wheel ships: tiktoken's encodings, LiteLLM's prices.
+"""Write the data of other projects that the wheel ships: tiktoken's encodings, LiteLLM's prices.
 
 With them the service counts tokens and prices calls without LiteLLM. `make data` runs this. The
 prices are LiteLLM's current ones if its address answers, otherwise those of the installed LiteLLM.
@@ -106,7 +106,7 @@ def price_file(source: str, day: str, rows: dict[str, Any]) -> str:
 
 
 def price_fields(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a model's window and prices, including those of its rates."""
+    """Return a model's window and prices, including the prices at other rates."""
     fields = {name: row[name] for name in FIELDS if row.get(name)}
     fields |= {name: row[name] for name in sorted(row) if RATES.fullmatch(name) and row[name]}
     if row.get(FACTORS):

@@ -99,7 +99,7 @@ class Worker:
         self._log.close()
 
     def shorten(self, known_count: int, messages: Sequence[Json], tokens: int) -> Json:
-        """Return the shortened history, which may have so many tokens.
+        """Return the history, shortened to at most `tokens` tokens.
 
         The history is the first `known_count` of the messages that were sent before, and then
         `messages`. Raise Unavailable if the process hangs or ends.

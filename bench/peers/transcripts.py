@@ -1,4 +1,4 @@
-"""The history that is sent to peers, and the results that their prompts have of it."""
+"""The history that is sent to peers, and its results in the prompts that peers return."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""A function of someone else, named as `module:function`, from the current folder or installed."""
+"""A peer that is a function, named `module:function`, of the current folder or a package."""
 
 import importlib
 

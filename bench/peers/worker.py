@@ -1,4 +1,4 @@
-"""Runs in a peer's own environment and shortens histories, one JSON line each.
+"""Run in a peer's own environment and shorten histories, one JSON line each.
 
 A request is {"known": n, "messages": messages, "budget": tokens}: shorten the first n messages of
 the previous requests, followed by these. The answer is {"messages", "ms"} or {"error"}. Connections

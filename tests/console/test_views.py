@@ -285,7 +285,7 @@ def test_large_result_loads_in_parts(console: Console, service: Service) -> None
 
     def read_on() -> bool:
         console.page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
-        console.page.wait_for_timeout(50)  # a frame: the next part follows from what is in view
+        console.page.wait_for_timeout(50)  # One frame, in which the page adds the next part.
         return end in (blocks.last.text_content() or "")
 
     wait_until(read_on)

@@ -1,8 +1,9 @@
-"""What a provider gets of generated histories, compared with a model of the providers' rules.
+"""Requests made of generated histories, compared with a model of the providers' rules.
 
-The model is of steps, not of requests: which calls of each step are in the prompt, what the first
-of them is signed with, and which texts, thinking, strays and references are always there. It and
-`tests.support.provider_rules` are written apart from the product. `make fuzz` sets `FUZZ_EXAMPLES`.
+The model describes steps, not requests. It has the calls of each step that the prompt shows, the
+signature of the first of these calls, and the texts, thinking, strays and references that every
+prompt shows. The model and `tests.support.provider_rules` share no code with the product.
+`make fuzz` sets `FUZZ_EXAMPLES`.
 """
 
 import copy
@@ -31,7 +32,7 @@ ASK: Json = {"role": "user", "content": "Find the fault."}
 
 @dataclass
 class Step:
-    """One answer of the model with its calls, and what became of them."""
+    """One answer of the model with its calls, and the messages after it."""
 
     number: int
     text: str
@@ -39,9 +40,9 @@ class Step:
     width: int
     signed: str
     asks: bool
-    """Whether the user says something after it."""
+    """Whether a user message follows."""
     stray: bool
-    """Whether a result follows whose call the request does not have."""
+    """Whether a result follows that has no call in the request."""
 
     def names(self) -> list[str]:
         return [f"{letter}{self.number}" for letter in "abc"[: self.width]]
@@ -202,36 +203,38 @@ def test_provider_gets_valid_request_for_any_plan(dialect: str, data: st.DataObj
     pairs = transcript.call_pairs.call_of_result
     assert len(pairs) == sum(step.width for step in history)
     omitted = {result for result in pairs if data.draw(st.booleans())}
-    # Every other text is kept: the service drops texts only where they alone do not fit.
-    left_calls = {pairs[result] for result in pairs if result not in omitted}
+    # Keep every other text, because the service drops texts only if the texts alone do not fit.
+    remaining_calls = {pairs[result] for result in pairs if result not in omitted}
     cut = {result for result in pairs.keys() - omitted if data.draw(st.booleans())}
     rows = [
         {
             "message": place,
-            "calls": [n for p, n in sorted(left_calls) if p == place],
+            "calls": [n for p, n in sorted(remaining_calls) if p == place],
             "text": EXCERPT if place in cut else None,
         }
         for place, message in enumerate(transcript.messages)
         if place not in omitted
-        and (message["role"] != "assistant" or message["content"] or place in dict(left_calls))
+        and (message["role"] != "assistant" or message["content"] or place in dict(remaining_calls))
     ]
     new_body = transcript.apply(transcript.plan(rows))
     assert body == before
     text = json.dumps(new_body, ensure_ascii=False)
 
-    # A provider that takes the whole history takes what is left of it.
+    # If a provider accepts the full history, it also accepts the prompt.
     if not faults(dialect, without_strays(dialect, before)):
         assert not faults(dialect, without_strays(dialect, new_body)), new_body
-    # Texts, strays and references all stay, in order.
+    # The prompt has all texts, strays and references.
     for step in history:
         assert json.dumps(step.text, ensure_ascii=False)[1:-1] in text
         assert not step.stray or f"gone-{step.number}" in text
         if step.thinks and step.text:
             assert f"T{step.number}" in text or dialect == "chat"
-    # The model's newest message is what it was.
-    came, new_item = newest(dialect, before), newest(dialect, new_body)
-    assert (new_item[len(new_item) - len(came) :] if dialect == "responses" else new_item) == came
-    # Calls are those that came, in order; the first of a step has what its step was signed with.
+    # The model's newest message is unchanged.
+    original_item, new_item = newest(dialect, before), newest(dialect, new_body)
+    assert (
+        new_item[len(new_item) - len(original_item) :] if dialect == "responses" else new_item
+    ) == original_item
+    # The calls keep their order, and the first call of each step has the signature of its step.
     original = [unsigned(call) for call in calls_in(dialect, before)]
     places, at = [], -1
     for sent_call in calls_in(dialect, new_body):
@@ -244,11 +247,11 @@ def test_provider_gets_valid_request_for_any_plan(dialect: str, data: st.DataObj
             if remaining and step.signed != "none":
                 first = calls_in(dialect, new_body)[places.index(remaining[0])]
                 assert signature(first) == f"SIG{step.number}"
-        # Those of results that are shown are all there, and the others only as a line.
+        # The prompt has the call of each visible result, and at most a line about each other call.
         for result, call in pairs.items():
             step, number = owners[sorted(pairs.values()).index(call)]
             name = f"result {'abc'[number]}{step.number}"
             assert (name in text) == (result not in omitted | cut)
     assert text.count(EXCERPT) == len(cut)
-    # At most the results of the newest message and one before it are a line.
+    # Only results of the newest message and of one message before it have such a line.
     assert text.count(OMITTED_TEXT) <= 3 + 1

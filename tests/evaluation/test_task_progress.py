@@ -32,7 +32,7 @@ def test_progress_moves_within_a_task(monkeypatch: pytest.MonkeyPatch, processes
 
     monkeypatch.setattr(workers, "show_progress", lambda description, total: Bar())
     monkeypatch.setattr(workers, "UPDATE_SECONDS", 0.02)
-    # The first task has more steps than it was said to have, the second one has fewer.
+    # The first task has more steps than announced, and the second task has fewer.
     results = workers.run_tasks("Working", long_task, [(25,), (15,)], [20, 20], processes)
     assert results == [25, 15]
     assert sum(steps for _, steps in steps_shown) == 40

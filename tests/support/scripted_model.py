@@ -111,7 +111,7 @@ def serving(app: Any, **options: Any) -> Iterator[str]:
     """Serve an ASGI app on a loopback port of this process until the block ends; yield its
     address."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
-    # uvloop's `close` can block forever after a client has left its request.
+    # uvloop's `close` can block forever after a client has closed its connection.
     config = uvicorn.Config(
         app,
         loop="asyncio",
@@ -313,7 +313,7 @@ if __name__ == "__main__":
     PLAIN, STREAM = json_reply(chat("word " * 40)), stream(chat_events("word " * 40))
 
     class Always(Model):
-        """Sends the same reply at once and records nothing."""
+        """A model that sends the same reply at once and records nothing."""
 
         def next(self, request: ModelRequest) -> Reply:
             self.requests.clear()

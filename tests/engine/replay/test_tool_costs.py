@@ -24,7 +24,7 @@ def test_result_costs_one_write_and_a_read_per_later_call() -> None:
     assert (look.results, look.reused, look.unused_tokens) == (2, 1, MILLION)
     assert (look.largest, look.largest_turn, look.largest_session) == (MILLION, 1, "one")
     assert idle.declared_dollars == pytest.approx(2.5 + 3 * 0.2) and idle.results == 0
-    # Only the unused result counts; the used one of 5,000 tokens was asked for.
+    # Only the unused result counts, because the result of 5,000 tokens was used.
     assert look.excess_tokens == MILLION - FLOOD_TOKENS
     assert look.excess_dollars == pytest.approx((2.5 + 2 * 0.2) * (1 - FLOOD_TOKENS / MILLION))
 
