@@ -42,11 +42,11 @@ FAILURES: Final = {
 DAMAGE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 LOG_BYTES: Final = 16 * 2**20
 """The size to which SQLite cuts a larger write-ahead log after copying all of it into the file."""
-PAGE_BYTES: Final = 1_024
-"""A write adds every page that it changes to the log, and a render changes small rows on many
-pages. With pages of 4 KB a render would write twice as much, and a result of 2 KB with its vector
-would not take less room, because few rows of its size fill a page."""
-CHECKPOINT_PAGES: Final = 8_000
+PAGE_BYTES: Final = 4_096
+"""A write adds every page that it changes to the log. With smaller pages, a render would write
+less, but a result would take more room, and a power failure during the write of a disk sector of
+4 KB could damage pages that the log does not have."""
+CHECKPOINT_PAGES: Final = 2_000
 """The pages in the log, 8 MB, after which SQLite copies them into the file. Pages that many writes
 change are then copied less often than with SQLite's default of 1,000 pages."""
 VACUUM_PAGES: Final = 500
