@@ -53,11 +53,11 @@ def test_pins_above_half_the_budget_become_excerpts(policy: str) -> None:
     assert displays[8] == "complete"
     assert "excerpt" in displays.values()
     plan, results = rendered.selection, rendered.context.history.results
-    pinned = [r for r in range(4) if r in plan.shown_results]
+    pinned = [result for result in range(4) if result in plan.shown_results]
     sizes = [
-        results.call_tokens[r]
-        + (plan.excerpts[r].tokens if r in plan.excerpts else results.tokens[r])
-        for r in pinned
+        results.call_tokens[result]
+        + (plan.excerpts[result].tokens if result in plan.excerpts else results.tokens[result])
+        for result in pinned
     ]
     assert sum(sizes) <= (4_000 - rendered.text_tokens) / 2
     assert rendered.tokens_after <= 4_000

@@ -355,14 +355,24 @@ def choice(
     budget.
     Older ones share what the complete results leave over, as long as an eighth is left.
     """
-    competing = [c.may_show and (c.age == 1 or not c.oversized) for c in candidates]
-    costs = [c.cost if some else free + 1 for c, some in zip(candidates, competing, strict=True)]
+    may_compete = [
+        candidate.may_show and (candidate.age == 1 or not candidate.oversized)
+        for candidate in candidates
+    ]
+    costs = [
+        candidate.cost if is_competing else free + 1
+        for candidate, is_competing in zip(candidates, may_compete, strict=True)
+    ]
     matrix = [[cosine(a.vector, b.vector) for b in candidates] for a in candidates]
     selected = greedy(useful, costs, free, matrix, penalty)
-    limits = {r: max(100, budget // 8) for r in selected if candidates[r].oversized}
-    room = free - sum(costs[r] for r in selected)
-    older = [r for r, c in enumerate(candidates) if c.may_show and c.oversized and c.age > 1]
-    for result in sorted(older, key=lambda r: useful[r], reverse=True):
+    limits = {result: max(100, budget // 8) for result in selected if candidates[result].oversized}
+    room = free - sum(costs[result] for result in selected)
+    older = [
+        result
+        for result, candidate in enumerate(candidates)
+        if candidate.may_show and candidate.oversized and candidate.age > 1
+    ]
+    for result in sorted(older, key=lambda result: useful[result], reverse=True):
         limit = max(100, budget // 8)
         if limit + candidates[result].call_cost <= room:
             selected.append(result)

@@ -110,13 +110,15 @@ def test_scores_and_selection_equal_reference(
     free = budget - (rendered.text_tokens if plan.text.cut else retained_tokens)
     selected, limits = slow_rules.choice(
         candidates,
-        [float(u) for u in scores.usefulness],
+        [float(usefulness) for usefulness in scores.usefulness],
         budget,
         free,
         parameters.redundancy_penalty,
     )
     assert list(plan.shown_order) == selected
-    assert list(plan.complete) == [r for r in selected if not candidates[r].oversized]
+    assert list(plan.complete) == [
+        number for number in selected if not candidates[number].oversized
+    ]
     assert plan.limits == limits
 
 

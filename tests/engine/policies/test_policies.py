@@ -104,7 +104,8 @@ def test_excerpt_names_omitted_tokens_and_recall(policy: str) -> None:
     for size in turns_of(messages)[::10]:
         rendered, prompt = render(messages[:size], 1_500, policy)
         replaced = {
-            rendered.context.history.results.message[r] for r in rendered.selection.excerpts
+            rendered.context.history.results.message[result]
+            for result in rendered.selection.excerpts
         }
         for item, message in zip(rendered.items, prompt, strict=True):
             if item["message"] not in replaced:
@@ -130,8 +131,8 @@ def test_newest_results_are_complete_within_half_of_remaining_tokens(policy: str
         rendered, _ = render(messages[:size], 2_000, policy)
         context = rendered.context
         free = context.budget - rendered.text_tokens
-        newest = [r for r in range(len(context.costs)) if context.ages[r] == 1]
-        if sum(context.costs[r] for r in newest) <= free / 2:
+        newest = [result for result in range(len(context.costs)) if context.ages[result] == 1]
+        if sum(context.costs[result] for result in newest) <= free / 2:
             assert {*newest} <= {*rendered.selection.complete}
 
 

@@ -113,7 +113,9 @@ def test_reuse_density_selects_greedily_by_score() -> None:
         context, plan = rendered.context, rendered.selection
         scores, free = result_scores(messages[:size]), 1_500 - rendered.text_tokens
         selected = []
-        for result in sorted(range(len(scores)), key=lambda r: (-round(scores[r], 12), r)):
+        for result in sorted(
+            range(len(scores)), key=lambda result: (-round(scores[result], 12), result)
+        ):
             if context.costs[result] <= free:
                 selected.append(result)
                 free -= context.costs[result]
@@ -144,7 +146,7 @@ def test_text_above_half_the_budget_is_reduced_to_three_tenths(policy: str) -> N
     assert list(text.dropped) == list(range(1, 1 + 2 * len(text.dropped), 2))
     assert not {*text.dropped} & {0, len(messages) - 3, len(messages) - 1}
     call_messages = rendered.context.history.results.call_message
-    removed = {r for r, message in enumerate(call_messages) if message in text.dropped}
+    removed = {result for result, message in enumerate(call_messages) if message in text.dropped}
     assert removed & rendered.selection.shown_results
     calls = [item for item in rendered.items if item["message"] in text.dropped]
     assert calls
@@ -177,13 +179,13 @@ def test_retrieval_selects_recent_then_nearest_results(messages: list[Json], bud
     cosine = plan.scores.relevance
     assert cosine is not None
     free = budget - rendered.text_tokens
-    order = [r for r in range(len(context.costs)) if context.eligible[r]]
-    recent = sorted((r for r in order if context.ages[r] <= 3), reverse=True)
+    order = [result for result in range(len(context.costs)) if context.eligible[result]]
+    recent = sorted((result for result in order if context.ages[result] <= 3), reverse=True)
     selected: list[int] = []
     used_tokens = 0
     for candidates, limit in (
         (recent, min(free, 0.6 * budget)),
-        (sorted(order, key=lambda r: (-cosine[r], -r)), free),
+        (sorted(order, key=lambda result: (-cosine[result], -result)), free),
     ):
         for result in candidates:
             if result not in selected and used_tokens + context.costs[result] <= limit:

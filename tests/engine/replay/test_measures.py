@@ -47,20 +47,27 @@ def test_recall_events_equal_reference(messages: list[dict[str, Any]]) -> None:
         return {w for w in re.findall(r"[A-Za-z0-9_]{6,}", text) if re.search("[A-Z_]", w)}
 
     expected = []
-    for j, message in enumerate(messages):
+    for use_position, message in enumerate(messages):
         if message["role"] != "assistant":
             continue
-        turn = sum(m["role"] == "assistant" for m in messages[: j + 1])
-        for r in range(j):
-            if messages[r]["role"] != "tool":
+        turn = sum(m["role"] == "assistant" for m in messages[: use_position + 1])
+        for position in range(use_position):
+            if messages[position]["role"] != "tool":
                 continue
-            before: set[str] = set().union(*map(values_of, messages[:r]), set())
-            used_values = (values_of(messages[r]) - before) & values_of(message)
+            before: set[str] = set().union(*map(values_of, messages[:position]), set())
+            used_values = (values_of(messages[position]) - before) & values_of(message)
             if used_values:
-                result_turn = sum(m["role"] == "assistant" for m in messages[:r])
-                number = sum(m["role"] == "tool" for m in messages[:r])
+                result_turn = sum(m["role"] == "assistant" for m in messages[:position])
+                number = sum(m["role"] == "tool" for m in messages[:position])
                 expected.append(
-                    RecallEvent(turn, j, number, r, turn - result_turn, frozenset(used_values))
+                    RecallEvent(
+                        turn,
+                        use_position,
+                        number,
+                        position,
+                        turn - result_turn,
+                        frozenset(used_values),
+                    )
                 )
     assert recall_events(messages) == expected
 
