@@ -98,11 +98,11 @@ def proxying(
 @pytest.fixture
 def loopback(service: Credentials) -> Iterator[Loopback]:
     """Start a model for the test, behind a proxy that renders within the tests' budget."""
-    with ExitStack() as opened:
+    with ExitStack() as stack:
         model = Model()
-        model.url = opened.enter_context(serving(model, lifespan="off"))
-        address = opened.enter_context(proxying(service, f"{model.url}/v1"))
-        client = opened.enter_context(ContextRender(service.url, service.token))
+        model.url = stack.enter_context(serving(model, lifespan="off"))
+        address = stack.enter_context(proxying(service, f"{model.url}/v1"))
+        client = stack.enter_context(ContextRender(service.url, service.token))
         for session in client.list_sessions()["sessions"]:
             client.delete_session(session["session"])
         yield Loopback(model, address, service, client)

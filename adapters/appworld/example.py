@@ -106,8 +106,8 @@ def make_task(data: Path) -> None:
     documents.mkdir(parents=True, exist_ok=True)
     for app, calls in ApiDocCollection.build(tuple(apps)).items():
         # AppWorld expects the benchmark's canary string in each published document.
-        published = {name: {**call, "canary_string": ""} for name, call in calls.items()}
-        (documents / f"{app}.json").write_text(json.dumps(published))
+        documents_json = {name: {**call, "canary_string": ""} for name, call in calls.items()}
+        (documents / f"{app}.json").write_text(json.dumps(documents_json))
     models = ModelCollection.load(":memory:test", ":memory:test", [*apps, "admin"], create_db=True)
     fill(models)
     models.save(str(task / "dbs"), app_names=[*apps, "admin"], delete_if_exists=True)

@@ -52,15 +52,15 @@ def check_read(file: Path, model: str) -> None:
     audit = AuditInput()
     read_files(file, audit)
     assert not audit.counts["damaged lines"], audit.counts
-    (recorded,) = audit.merge_copies().runs
-    roles = [message["role"] for message in recorded.messages if message["role"] != "system"]
+    (run,) = audit.merge_copies().runs
+    roles = [message["role"] for message in run.messages if message["role"] != "system"]
     # For a streamed reply the log has only the usage.
     last = [] if model.startswith("claude") else ["assistant"]
     assert roles == ["user", *TURN, *TURN, "assistant", "user", *TURN, *last]
-    result_texts = [plain_text(m["content"]) for m in recorded.messages if m["role"] == "tool"]
+    result_texts = [plain_text(m["content"]) for m in run.messages if m["role"] == "tool"]
     assert result_texts == LOOKED
-    assert [usage.model for usage in recorded.usage] == [model] * len(STEPS)
-    assert {(usage.uncached, usage.output) for usage in recorded.usage} == {(9, 4)}
+    assert [usage.model for usage in run.usage] == [model] * len(STEPS)
+    assert {(usage.uncached, usage.output) for usage in run.usage} == {(9, 4)}
 
 
 def logged_reply(reply: Reply) -> Json:

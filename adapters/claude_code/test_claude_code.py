@@ -25,7 +25,7 @@ SETTINGS = Path(__file__).parent / "settings.json"
 Ask = Callable[..., dict[str, str]]
 
 
-def asking(proxy: str, folder: Path, model: str, headers: str = "") -> Ask:
+def prepare_agent(proxy: str, folder: Path, model: str, headers: str = "") -> Ask:
     """Return a function that runs `claude -p` in its own home and returns the answer."""
     modules = node_modules_of("claude_code")
     # npm may skip install scripts, so run it here.
@@ -58,7 +58,7 @@ def test_two_turns_of_a_session_are_rendered(
 ) -> None:
     steps = hosts.steps()
     script = Script(loopback.model, [adapt_to_tools(step, tmp_path / "work") for step in steps])
-    ask = asking(loopback.proxy, tmp_path, model)
+    ask = prepare_agent(loopback.proxy, tmp_path, model)
     first = ask("Find out which of the first six hosts are slow.")
     resume = ["--resume", first["session_id"]]
     second = ask("And of the next three? Restart those that are slow.", *resume)
@@ -84,14 +84,14 @@ def test_session_continues_after_compaction(
     """With the cache-aware policy, all results are in the compaction request and can be recalled
     later."""
     looks = [Call("look", {"host": f"host_{number}_X"}) for number in range(9)]
-    compacted = Say("<summary>Summary: six were looked at.</summary>")
+    summary = Say("<summary>Summary: six were looked at.</summary>")
     # After a compaction, Claude Code reads the last five files again.
-    adapted_steps: list[Step] = [*looks[:6], Say("Six."), compacted, *looks[6:], Say("All.")]
+    adapted_steps: list[Step] = [*looks[:6], Say("Six."), summary, *looks[6:], Say("All.")]
     script = Script(
         loopback.model, [adapt_to_tools(step, tmp_path / "work") for step in adapted_steps]
     )
     with proxying(service, f"{loopback.model.url}/v1", policy="contextrender_cache_aware") as proxy:
-        ask = asking(proxy, tmp_path, "claude-opus-5-5")
+        ask = prepare_agent(proxy, tmp_path, "claude-opus-5-5")
         first = ask("Find out which of the first six hosts are slow.")
         resume = ["--resume", first["session_id"]]
         ask("/compact", *resume)
@@ -119,20 +119,20 @@ def test_agent_continues_past_its_window_without_service(
 ) -> None:
     """The agent reads 1.5 times its window's tokens, compacts, and continues without the proxy."""
     looks = [Call("look", {"host": f"host_{number}_X"}) for number in range(9)]
-    compacted = Say("<summary>Summary: nine were looked at.</summary>")
-    steps: list[Step] = [*looks, Say("All."), compacted, Say("Done.")]
+    summary = Say("<summary>Summary: nine were looked at.</summary>")
+    steps: list[Step] = [*looks, Say("All."), summary, Say("Done.")]
     adapted_steps = [adapt_to_tools(step, tmp_path / "work") for step in steps]
     script = Limited(loopback.model, adapted_steps, added_tokens=50_000)
-    away = Credentials("http://127.0.0.1:9", "none")
-    with proxying(away, f"{loopback.model.url}/v1") as proxy:
-        ask = asking(proxy, tmp_path, "claude-opus-5-5")
+    credentials = Credentials("http://127.0.0.1:9", "none")
+    with proxying(credentials, f"{loopback.model.url}/v1") as proxy:
+        ask = prepare_agent(proxy, tmp_path, "claude-opus-5-5")
         # After the compaction, Claude Code reads the last five files again.
         read = hosts.lengthen(tmp_path / "work", [1_500] * 4 + [500] * 5)
         first = ask("Find out which of the nine hosts are slow.")
         assert first["result"] == "All."
         resume = ["--resume", first["session_id"]]
         ask("/compact", *resume)
-    alone = asking(loopback.model.url, tmp_path, "claude-opus-5-5")
+    alone = prepare_agent(loopback.model.url, tmp_path, "claude-opus-5-5")
     assert alone("And now?", *resume)["result"] == "Done."
     assert script.refused_count and read / 4 > 1.5 * script.added_tokens
     for body in script.requests:
@@ -150,7 +150,7 @@ def test_newest_result_of_less_than_8000_tokens_is_complete(
     steps: list[Step] = [*(adapt_to_tools(look, tmp_path / "work") for look in looks), Say("All.")]
     script = Script(loopback.model, steps)
     with proxying(service, f"{loopback.model.url}/v1", AUTO, "contextrender_cache_aware") as proxy:
-        ask = asking(proxy, tmp_path, "claude-opus-5-5")
+        ask = prepare_agent(proxy, tmp_path, "claude-opus-5-5")
         hosts.lengthen(tmp_path / "work", [450] * 9)
         assert ask("Find out which of the nine hosts are slow.")["result"] == "All."
     hosts.check_newest_complete(script, '"tool_result"', 450)
@@ -202,8 +202,8 @@ class Reader(Script):
         self.host += bool(self.steps)
         return self._read() if self.host in FILES else Say("All.")
 
-    def _read(self, **only: int) -> Call:
-        return Call("Read", {"file_path": str(self.folder / f"host_{self.host}_X.txt"), **only})
+    def _read(self, **fields: int) -> Call:
+        return Call("Read", {"file_path": str(self.folder / f"host_{self.host}_X.txt"), **fields})
 
 
 def test_agent_reads_again_only_omitted_lines(
@@ -215,7 +215,7 @@ def test_agent_reads_again_only_omitted_lines(
     """
     reader = Reader(loopback.model, folder=tmp_path / "work")
     with proxying(service, f"{loopback.model.url}/v1", AUTO, "contextrender_cache_aware") as proxy:
-        ask = asking(proxy, tmp_path, "claude-opus-5-5")
+        ask = prepare_agent(proxy, tmp_path, "claude-opus-5-5")
         reader.write()
         assert ask("Which port has each of the nine hosts?")["result"] == "All."
         assert httpx.get(f"{proxy}/contextrender/status").json()["fail_open"] == {}

@@ -42,7 +42,7 @@ def is_agents(body: Json) -> bool:
     return has_tools(body) or body["input"][0]["type"] == "additional_tools"
 
 
-def asking(proxy: str, folder: Path, model: str) -> Ask:
+def prepare_agent(proxy: str, folder: Path, model: str) -> Ask:
     """Return a function that runs `codex exec` in its own home and returns the events."""
     modules = node_modules_of("codex")
     home, work = folder / "codex", folder / "work"
@@ -66,7 +66,7 @@ def test_two_turns_of_a_session_are_rendered(
 ) -> None:
     steps = hosts.steps()
     script = kind(loopback.model, [adapt_to_tools(step) for step in steps], is_agents)
-    ask = asking(loopback.proxy, tmp_path, model)
+    ask = prepare_agent(loopback.proxy, tmp_path, model)
     first = ask("Find out which of the first six hosts are slow.")
     thread = first[0]["thread_id"]
     second = ask("resume", thread, "And of the next three? Restart those that are slow.")
@@ -90,14 +90,14 @@ def test_agent_continues_past_its_window_without_service(
     script = Limited(
         loopback.model, [adapt_to_tools(step) for step in steps], is_agents, added_tokens=50_000
     )
-    away = Credentials("http://127.0.0.1:9", "none")
-    with proxying(away, f"{loopback.model.url}/v1") as proxy:
-        ask = asking(proxy, tmp_path, "gpt-5.5")
+    credentials = Credentials("http://127.0.0.1:9", "none")
+    with proxying(credentials, f"{loopback.model.url}/v1") as proxy:
+        ask = prepare_agent(proxy, tmp_path, "gpt-5.5")
         read = hosts.lengthen(tmp_path / "work", [850] * 9)
         first = ask("Find out which of the nine hosts are slow.")
         resume = ["resume", first[0]["thread_id"]]
         second = ask(*resume, "-c", "model_auto_compact_token_limit=10", "And now?")
-    third = asking(loopback.model.url, tmp_path, "gpt-5.5")(*resume, "Alone?")
+    third = prepare_agent(loopback.model.url, tmp_path, "gpt-5.5")(*resume, "Alone?")
     assert (*spoken(first), *spoken(second), *spoken(third)) == ("All.", "Done.", "Alone.")
     assert script.refused_count and read / 4 > 1.5 * script.added_tokens
     for number, marks in enumerate(script.marks_in_requests(hosts.MARKS)[1:10]):
@@ -114,7 +114,7 @@ def test_newest_result_of_less_than_8000_tokens_is_complete(
     looks = [adapt_to_tools(Call("look", {"host": f"host_{number}_X"})) for number in range(9)]
     script = Script(loopback.model, [*looks, Say("All.")], is_agents)
     with proxying(service, f"{loopback.model.url}/v1", AUTO, "contextrender_cache_aware") as proxy:
-        ask = asking(proxy, tmp_path, "gpt-5.5")
+        ask = prepare_agent(proxy, tmp_path, "gpt-5.5")
         hosts.lengthen(tmp_path / "work", [450] * 9)
         assert spoken(ask("Find out which of the nine hosts are slow.")) == ["All."]
     hosts.check_newest_complete(script, '"function_call_output"', 450)

@@ -26,8 +26,8 @@ def shown_answer(results: tuple[bool, ...], content: Any, signatures: dict[str, 
     shown_results = [number for number, is_shown in enumerate(results) if is_shown]
     entries = [{"message": 0, "calls": []}, {"message": 1, "calls": shown_results, "text": ""}]
     entries += [{"message": 2 + number, "calls": []} for number in shown_results]
-    rendered = RenderedHistory(MessagePlan(chat.messages, entries), chat.positions)
-    prompt = _render_message(answer, rendered, 1)
+    history = RenderedHistory(MessagePlan(chat.messages, entries), chat.positions)
+    prompt = _render_message(answer, history, 1)
     assert isinstance(prompt, AIMessage)
     assert answer.additional_kwargs == {SIGNATURES: signatures}
     return prompt
@@ -36,9 +36,9 @@ def shown_answer(results: tuple[bool, ...], content: Any, signatures: dict[str, 
 def shown_signatures(results: tuple[bool, ...], signatures: dict[str, str]) -> list[Any]:
     """Return the signature of each call that remains, as in `shown_answer`."""
     prompt = shown_answer(results, "", signatures)
-    signed = prompt.additional_kwargs[SIGNATURES]
-    assert signed.keys() <= {call["id"] for call in prompt.tool_calls}
-    return [signed.get(call["id"]) for call in prompt.tool_calls]
+    signatures = prompt.additional_kwargs[SIGNATURES]
+    assert signatures.keys() <= {call["id"] for call in prompt.tool_calls}
+    return [signatures.get(call["id"]) for call in prompt.tool_calls]
 
 
 def check_reasoning(results: tuple[bool, ...]) -> None:

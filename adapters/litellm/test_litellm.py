@@ -95,14 +95,14 @@ def test_guardrail_retrieves_omitted_results(loopback: Loopback) -> None:
         messages += next_messages({"content": None, "tool_calls": [call]})
     variables = environment(LITELLM_LOCAL_MODEL_COST_MAP="True")
     command = [python_of("litellm"), "-c", RETRIEVE, loopback.proxy]
-    process = run(command, variables, typed=json.dumps(messages))
+    process = run(command, variables, stdin=json.dumps(messages))
     report = json.loads(process.stdout.splitlines()[-1])
     structured_messages = report["made"]["structured_messages"]
     assert [m["role"] for m in structured_messages] == [message["role"] for message in messages]
-    short = [
+    omitted_results = [
         m for m in structured_messages if m["role"] == "tool" and "is left out here" in m["content"]
     ]
-    assert len(short) > 3
+    assert len(omitted_results) > 3
     assert structured_messages[-1] == messages[-1]
     assert messages[2]["content"] in report["found"]
     assert report["made"]["tools"][-1]["function"]["name"] == "headroom_retrieve"

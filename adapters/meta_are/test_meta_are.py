@@ -50,8 +50,8 @@ def test_scenario_runs_through_proxy(loopback: Loopback, proxy: str, tmp_path: P
         return script.answer(request)
 
     loopback.model.answer = answer
-    scored = _run(f"{proxy}/s/{SESSION}/v1", tmp_path)
-    assert scored["score"] == 1.0, scored
+    report = _run(f"{proxy}/s/{SESSION}/v1", tmp_path)
+    assert report["score"] == 1.0, report
     hosts.check(replace(script, steps=steps))
     (session,) = loopback.sessions()
     assert session["session"] == SESSION
@@ -94,5 +94,5 @@ def _run(endpoint: str, folder: Path) -> dict[str, object]:
     output = folder / "out" / "output.jsonl"
     assert output.is_file(), process.stderr[-2000:]
     (line,) = output.read_text().splitlines()
-    scored: dict[str, object] = json.loads(line)
-    return scored
+    report: dict[str, object] = json.loads(line)
+    return report

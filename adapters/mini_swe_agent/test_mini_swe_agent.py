@@ -80,7 +80,7 @@ def test_command_renders_two_tasks(
     task = ["-t", "Read the first six hosts' files."]
     command = [mini, *files, *options, *task]
     environment_variables = loopback.environment(**variables(tmp_path))
-    process = run(command, environment_variables, tmp_path, typed=f"{NEW_TASK}\n\n")
+    process = run(command, environment_variables, tmp_path, stdin=f"{NEW_TASK}\n\n")
     assert UNCHANGED not in process.stderr
     check(script, hosts.steps())
     trajectory = json.loads((tmp_path / "run.traj.json").read_text())
@@ -112,6 +112,6 @@ def assert_whole(messages: list[Json]) -> None:
         for message in messages
         if "extra" in message and "raw_output" in message["extra"]
     ]
-    marked = [text for text in findings if any(mark in text for mark in hosts.MARKS)]
-    assert len(marked) == len(hosts.MARKS)
-    assert all(mark in text for mark, text in zip(hosts.MARKS, marked, strict=True))
+    texts_with_mark = [text for text in findings if any(mark in text for mark in hosts.MARKS)]
+    assert len(texts_with_mark) == len(hosts.MARKS)
+    assert all(mark in text for mark, text in zip(hosts.MARKS, texts_with_mark, strict=True))

@@ -40,10 +40,10 @@ async def main() -> None:
     first = "Find out which of the first six hosts are slow."
     print((await Runner.run(agent, first, session=session, run_config=config)).final_output)
     second = "And of the next three? Restart those that are slow."
-    streamed = Runner.run_streamed(agent, second, session=session, run_config=config, max_turns=20)
-    async for _ in streamed.stream_events():
+    result = Runner.run_streamed(agent, second, session=session, run_config=config, max_turns=20)
+    async for _ in result.stream_events():
         pass
-    print(streamed.final_output)
+    print(result.final_output)
 
 
 if __name__ == "__main__":

@@ -291,9 +291,9 @@ def test_subagent_has_own_session(agent: Agent) -> None:
         running.ask("Have a subagent look at the hosts.")
         session = running.session
     texts = [json.dumps(agent.history(body)) for body in requests]
-    compacted = [text.count(MARK) for text in texts]
-    assert compacted[0] == compacted[-1] == 0
-    assert max(compacted) == agent.compacts_subagents, compacted
+    mark_counts = [text.count(MARK) for text in texts]
+    assert mark_counts[0] == mark_counts[-1] == 0
+    assert max(mark_counts) == agent.compacts_subagents, mark_counts
     assert any(OWN_SUMMARY in text for text in texts) or agent.compacts_subagents
     assert "They are fast." in texts[-1]
     names = {session["session"] for session in agent.user.loopback.sessions()}
@@ -306,10 +306,10 @@ def test_uninstall_removes_everything(agent: Agent) -> None:
     agent.user.install()
     with agent.running() as running:
         running.ask("Hello.")
-    installed = agent.configuration()
-    assert installed != before
+    configuration = agent.configuration()
+    assert configuration != before
     agent.user.install()
-    assert agent.configuration() == installed
+    assert agent.configuration() == configuration
     agent.user.contextrender("uninstall", agent.user.name)
     assert agent.configuration() == before
     with agent.running() as running:

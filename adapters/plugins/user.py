@@ -53,12 +53,12 @@ class User:
 
         On a busy machine it would compile the code for minutes.
         """
-        compiled = Path("~/.cache/jac").expanduser()
-        compiled.mkdir(parents=True, exist_ok=True)
-        shared = self.home / ".cache" / "jac"
-        shared.parent.mkdir(exist_ok=True)
-        if not shared.exists():
-            shared.symlink_to(compiled)
+        user_cache = Path("~/.cache/jac").expanduser()
+        user_cache.mkdir(parents=True, exist_ok=True)
+        agent_cache = self.home / ".cache" / "jac"
+        agent_cache.parent.mkdir(exist_ok=True)
+        if not agent_cache.exists():
+            agent_cache.symlink_to(user_cache)
 
     @property
     def home(self) -> Path:

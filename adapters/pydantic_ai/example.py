@@ -37,8 +37,8 @@ async def main() -> None:
     first_run = await agent.run(first, conversation_id="pydantic-ai-hosts")
     print(first_run.output)
     second = "And of the next three? Restart those that are slow."
-    async with agent.run_stream(second, message_history=first_run.all_messages()) as streamed:
-        print(await streamed.get_output())
+    async with agent.run_stream(second, message_history=first_run.all_messages()) as result:
+        print(await result.get_output())
 
 
 if __name__ == "__main__":

@@ -34,9 +34,9 @@ SEARCH: Any = {"tool_call_id": "s", "tool_kind": "tool-search"}
 
 def call(number: int) -> ToolCallPart:
     """Return a call. The first of three is signed, as Gemini signs parallel calls."""
-    signed = {"thought_signature": "SIG0"} if number == 0 else None
+    signature = {"thought_signature": "SIG0"} if number == 0 else None
     arguments = {"number": number}
-    return ToolCallPart("look", arguments, f"call_{number}", provider_details=signed)
+    return ToolCallPart("look", arguments, f"call_{number}", provider_details=signature)
 
 
 def result(number: int, content: Any, **fields: Any) -> ToolReturnPart:
@@ -109,7 +109,7 @@ def normalize(messages: Sequence[Json]) -> list[Json]:
 
     Adjacent assistant messages become one, as in the chat dialect.
     """
-    normalized: list[Json] = []
+    new_messages: list[Json] = []
     for message in messages:
         content = message["content"] or ""
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
@@ -118,13 +118,13 @@ def normalize(messages: Sequence[Json]) -> list[Json]:
         calls = message.get("tool_calls") or []
         if not (words or media or calls):
             continue
-        if normalized and message["role"] == "assistant" == normalized[-1]["role"]:
-            last = normalized[-1]
+        if new_messages and message["role"] == "assistant" == new_messages[-1]["role"]:
+            last = new_messages[-1]
             last["content"] = [" ".join([last["content"][0], words]).strip()]
             last["tool_calls"] = [*last["tool_calls"], *calls]
             continue
-        normalized.append({**message, "content": [words, *media], "tool_calls": calls})
-    return normalized
+        new_messages.append({**message, "content": [words, *media], "tool_calls": calls})
+    return new_messages
 
 
 def main() -> None:
@@ -141,8 +141,8 @@ def main() -> None:
     for _ in range(500):
         plan = any_plan(chat.messages, choose)
         prompt = _render_messages(MESSAGES, RenderedHistory(plan, chat.positions), count())
-        rendered = [entry for message in prompt for entry in _as_chat(message)]
-        assert normalize(rendered) == normalize(chat.apply(plan)["messages"])
+        prompt_messages = [entry for message in prompt for entry in _as_chat(message)]
+        assert normalize(prompt_messages) == normalize(chat.apply(plan)["messages"])
         shown_ids = {id(part) for message in prompt for part in message.parts}
         parts = [part for message in MESSAGES for part in message.parts]
         foreign = [p for p in parts if not (_is_history(p) or isinstance(p, ThinkingPart))]

@@ -33,8 +33,8 @@ def as_code(step: Step) -> Step:
     """Return a step for an agent that writes code. Its code prints each result."""
     if isinstance(step, Say):
         return Say(f"That is all.\n<code>\nfinal_answer({step.text!r})\n</code>")
-    called = f"{step.name}({step.arguments['host']!r})"
-    return Say(f"Thought: the next step.\n<code>\nprint({called})\n</code>")
+    code = f"{step.name}({step.arguments['host']!r})"
+    return Say(f"Thought: the next step.\n<code>\nprint({code})\n</code>")
 
 
 def has_no_tools(body: Json) -> bool:

@@ -16,11 +16,11 @@ def run(
     environment: Mapping[str, str],
     folder: Path | None = None,
     *,
-    typed: str = "",
+    stdin: str = "",
     fails: bool = False,
     seconds: float = SECONDS,
 ) -> CommandResult:
-    """Run a command with `typed` as its standard input, and return its result.
+    """Run a command with `stdin` as its standard input, and return its result.
 
     Check that the command succeeds, or with `fails` that it does not.
     """
@@ -28,7 +28,7 @@ def run(
         [str(word) for word in command],
         cwd=folder,
         env=environment,
-        input=typed,
+        input=stdin,
         capture_output=True,
         text=True,
         timeout=seconds,

@@ -13,7 +13,7 @@ from contextrender_bridge.client.replies import SessionView
 
 from adapters.testing.commands import UNCHANGED, run
 from adapters.testing.installs import ADAPTERS, python_of
-from adapters.testing.scripted import Call, Say, Script, Step, restored
+from adapters.testing.scripted import Call, Say, Script, Step, restored_results
 from tests.support.scripted_model import Model
 
 BUDGET = 600
@@ -94,7 +94,7 @@ def check(script: Script) -> None:
             newest += 1
             assert newest in marks
     assert all(len(marks) < len(MARKS) / 2 + 1 for marks in marks_by_request)
-    assert EARLY in restored(marks_by_request), marks_by_request
+    assert EARLY in restored_results(marks_by_request), marks_by_request
 
 
 def check_turns(session: SessionView, steps: Sequence[Step]) -> None:

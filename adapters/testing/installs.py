@@ -59,8 +59,10 @@ def node_modules_of(name: str, root: Path = ADAPTERS) -> Path:
 def environment(**variables: str) -> dict[str, str]:
     """Return this process's environment with the bridge on Python's path and without keys."""
     prefixes = ("OPENAI_", "ANTHROPIC_", "CONTEXTRENDER_", "PYTHON", "VIRTUAL_ENV", "PYTEST")
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
-    return {**inherited, **BRIDGE, **variables}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(prefixes)
+    }
+    return {**environment, **BRIDGE, **variables}
 
 
 def _once(home: Path, manifests: list[Path], install: Callable[[], None]) -> None:

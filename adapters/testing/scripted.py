@@ -107,7 +107,7 @@ class Limited(Script):
         return json_reply({"type": "error", "error": error}, 400)
 
 
-def restored(requests: Sequence[set[int]]) -> set[int]:
+def restored_results(requests: Sequence[set[int]]) -> set[int]:
     """Return the marks that a request had, a later request lacked, and a still later one had."""
     marks = set()
     for mark in set().union(*requests):

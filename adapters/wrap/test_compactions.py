@@ -80,10 +80,10 @@ def test_hermes_compaction_is_recognised(hermes: WrappedAgent) -> None:
     compression = "{enabled: true, protect_first_n: 1, protect_last_n: 2, target_ratio: 0.1}"
     file.write_text(text.replace("compression: {enabled: false}", f"compression: {compression}"))
     hosts.lengthen(hermes.work, [500] * 9)
-    looked: list[Step] = [Call("look", {"host": f"host_{n}_X"}) for n in range(9)]
+    look_calls: list[Step] = [Call("look", {"host": f"host_{n}_X"}) for n in range(9)]
     script = Summarised(
         hermes.loopback.model,
-        [*map(with_its_tools, looked), Say("All.")],
+        [*map(with_its_tools, look_calls), Say("All.")],
         full_answer=7,
         full_prompt=60_000,
     )
@@ -101,10 +101,10 @@ def test_openclaw_compaction_has_all_results(loopback: Loopback, tmp_path: Path)
     options = {"enabled": True, "mode": "default", "keepRecentTokens": 200}
     config["agents"]["defaults"]["compaction"] = options | {"memoryFlush": {"enabled": False}}
     openclaw.config.write_text(json.dumps(config))
-    looked: list[Step] = [Call("look", {"host": f"host_{n}_X"}) for n in range(6)]
+    look_calls: list[Step] = [Call("look", {"host": f"host_{n}_X"}) for n in range(6)]
     script = Summarised(
         loopback.model,
-        [*adapt_to_tools(looked), Say("All."), Say("Done.")],
+        [*adapt_to_tools(look_calls), Say("All."), Say("Done.")],
         full_answer=6,
         full_prompt=59_000,
     )

@@ -50,8 +50,8 @@ def hermes(loopback: Loopback, tmp_path: Path) -> WrappedAgent:
     wrapped = WrappedAgent(loopback, tmp_path, python_of("wrap/hermes").parent)
     home = wrapped.home / ".hermes"
     home.mkdir()
-    checked = {"ts": time.time(), "behind": 0, "rev": None, "ver": "0.19.0"}
-    (home / ".update_check").write_text(json.dumps(checked))
+    update_check = {"ts": time.time(), "behind": 0, "rev": None, "ver": "0.19.0"}
+    (home / ".update_check").write_text(json.dumps(update_check))
     (home / ".env").write_text("MY_KEY=sk-own\nANTHROPIC_API_KEY=sk-own\n")
     return wrapped
 

@@ -99,8 +99,8 @@ def test_agent_continues_past_its_window_without_service(opencode: WrappedAgent)
     model = opencode.loopback.model
     read = hosts.lengthen(opencode.work, [750] * 9)
     script = Limited(model, [*looks(opencode.work), Say("All.")], added_tokens=40_000)
-    away = Credentials("http://127.0.0.1:9", "none")
-    with proxying(away, f"{model.url}/v1") as proxy:
+    credentials = Credentials("http://127.0.0.1:9", "none")
+    with proxying(credentials, f"{model.url}/v1") as proxy:
         opencode.variables["MODEL_URL"] = proxy
         assert texts_of(ask(opencode, TASK, wraps=False)) == ["All."]
     assert script.refused_count and read / 4 > 1.5 * script.added_tokens
@@ -162,8 +162,8 @@ def check_pairs(script: Script) -> None:
     """Check that every request has a result for each call, in order."""
     for body in script.requests:
         messages = body["messages"]
-        called = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
-        assert called == [m["tool_call_id"] for m in messages if m["role"] == "tool"]
+        call_ids = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
+        assert call_ids == [m["tool_call_id"] for m in messages if m["role"] == "tool"]
 
 
 def texts_of(events: list[Json]) -> list[str]:

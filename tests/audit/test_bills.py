@@ -72,15 +72,17 @@ def test_fork_call_with_equal_usage_counts(home: Path) -> None:
 
 
 def test_plain_and_compressed_codex_session_counts_once(home: Path) -> None:
-    def packed(lines: list[Json]) -> bytes:
+    def compress_lines(lines: list[Json]) -> bytes:
         return zstandard.compress("".join(json.dumps(line) + "\n" for line in lines).encode())
 
     other = [*meta("b"), count(0, 1000, 1000)]
     files: dict[str, list[Json] | bytes] = {
         f"{CODEX}/rollout-a.jsonl": PARENT,
-        ".codex/archived_sessions/rollout-a.jsonl.zst": packed([*PARENT, count(1, 1500, 500)]),
-        f"{CODEX}/rollout-b.jsonl.zst": packed(other[:1]) + packed(other[1:]),
-        f"{CODEX}/rollout-c.jsonl.zst": packed([*meta("c"), count(0, 9, 9)])[:-9],
+        ".codex/archived_sessions/rollout-a.jsonl.zst": compress_lines(
+            [*PARENT, count(1, 1500, 500)]
+        ),
+        f"{CODEX}/rollout-b.jsonl.zst": compress_lines(other[:1]) + compress_lines(other[1:]),
+        f"{CODEX}/rollout-c.jsonl.zst": compress_lines([*meta("c"), count(0, 9, 9)])[:-9],
         f"{CODEX}/rollout-d.jsonl.zst": b"no archive",
     }
     audit = audit_home(home, files)
@@ -123,7 +125,7 @@ def test_codex_counts_of_the_session_alone_are_read_as_differences(home: Path) -
 
 
 def test_each_opencode_format_is_read_or_named(home: Path) -> None:
-    new = {
+    row = {
         "type": "assistant",
         "model": {"id": "claude-opus-4-6"},
         "tokens": {"input": 1000, "output": 0, "cache": {"read": 0, "write": 0}},
@@ -134,7 +136,7 @@ def test_each_opencode_format_is_read_or_named(home: Path) -> None:
         f"{OPENCODE}/opencode.db",
         "create table session_v2(id text)",
         "create table session_message(id text, session_id text, seq int, type text, data text)",
-        f"insert into session_message values('m', 'ses_a', 1, 'assistant', '{json.dumps(new)}')",
+        f"insert into session_message values('m', 'ses_a', 1, 'assistant', '{json.dumps(row)}')",
     )
     write_store(home, f"{OPENCODE}/opencode-next.db", "create table thread(id text)")
     earlier = {
@@ -334,22 +336,22 @@ def test_sessions_in_utf_16_are_read(home: Path, encoding: str) -> None:
     """A program that copies a session may write it in the encoding of Windows."""
     mark = "" if encoding in ("utf-8-sig", "utf-16") else "\ufeff"
 
-    def encoded(*lines: Json) -> bytes:
+    def encode_lines(*lines: Json) -> bytes:
         return (mark + "\r\n".join(map(json.dumps, lines))).encode(encoding)
 
     row = json.loads(opencode_row("msg_1", "ses_a", 1000, 30).split("'")[-2])
     files = {
-        f"{CLAUDE}/a.jsonl": encoded(claude("m1", text="ö"), claude("m2")),
-        f"{CODEX}/rollout-a.jsonl": encoded(*PARENT),
-        f"{OPENCODE}/storage/message/ses_a/msg_1.json": encoded(row),
+        f"{CLAUDE}/a.jsonl": encode_lines(claude("m1", text="ö"), claude("m2")),
+        f"{CODEX}/rollout-a.jsonl": encode_lines(*PARENT),
+        f"{OPENCODE}/storage/message/ses_a/msg_1.json": encode_lines(row),
     }
     audit = audit_home(home, files)
     assert (sums(audit), audit.counts["damaged lines"]) == ((4, 3_030), 0)
     log = home / "log.jsonl"
     request = {"messages": [user("ö")]}
-    log.write_bytes(encoded(request, {**request, "model": "m"}))
-    read_files(log, logged := AuditInput())
-    assert (logged.counts["lines"], logged.counts["damaged lines"]) == (2, 0)
+    log.write_bytes(encode_lines(request, {**request, "model": "m"}))
+    read_files(log, audit_input := AuditInput())
+    assert (audit_input.counts["lines"], audit_input.counts["damaged lines"]) == (2, 0)
 
 
 def test_pi_forks_and_branches_count_once(home: Path) -> None:
@@ -363,10 +365,10 @@ def test_pi_forks_and_branches_count_once(home: Path) -> None:
 
     first = [event("1", "", "user", 1), event("2", "1", "assistant", 2, 100)]
     main = [*first, event("3", "2", "user", 3), event("4", "3", "assistant", 4, 200)]
-    restored = [event("5", "2", "user", 5), event("6", "5", "assistant", 6, 300)]
+    restored_events = [event("5", "2", "user", 5), event("6", "5", "assistant", 6, 300)]
     fork = [*first, event("9", "2", "user", 7), event("8", "9", "assistant", 8, 1000)]
     sessions = ".pi/agent/sessions/--demo--"
-    files = {f"{sessions}/a.jsonl": [*main, *restored], f"{sessions}/b.jsonl": fork}
+    files = {f"{sessions}/a.jsonl": [*main, *restored_events], f"{sessions}/b.jsonl": fork}
     # OpenClaw writes the same events to files, also for sessions that were reset.
     files[".openclaw/agents/main/sessions/s.jsonl.reset.2026-11-01"] = [
         event("7", "", "assistant", 9, 5)

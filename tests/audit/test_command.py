@@ -96,8 +96,8 @@ def test_report_has_losses_of_a_compaction(write_claude_session: Leave) -> None:
     assert "<meter" in page.read_text()
     runs = page.with_name("runs.jsonl")
     printed(*words[:3], "--runs", runs)
-    compared = printed("eval", runs, "--compaction", "--workers", "1", "--out", page.parent)
-    assert "of 2 after 1 compaction in 1 session" in compared
+    output = printed("eval", runs, "--compaction", "--workers", "1", "--out", page.parent)
+    assert "of 2 after 1 compaction in 1 session" in output
     session = page.parent / "projects" / "p" / "s.jsonl"
     replayed = printed("replay", session, "--policy", "prune", "--workers", "1")
     assert "After 1 compaction by the agent: 2 steps" in replayed

@@ -41,7 +41,7 @@ def codex_step(id: str, output: str) -> list[Json]:
     ]
 
 
-def compacted(summary: str, *history: Json) -> Json:
+def compaction_record(summary: str, *history: Json) -> Json:
     payload = {"message": summary, "replacement_history": [item["payload"] for item in history]}
     return {"timestamp": at(5), "type": "compacted", "payload": payload}
 
@@ -55,14 +55,16 @@ WORDS = codex_message(
 
 
 def test_encrypted_codex_summary_is_not_measured(home: Path) -> None:
-    hidden = compacted("", TASK, item("compaction", encrypted_content="xyz"))
+    hidden = compaction_record("", TASK, item("compaction", encrypted_content="xyz"))
     write_files(home, {f"{CODEX}/rollout-a.jsonl": [*BEFORE, hidden, *AFTER]})
     output = single_line(printed("audit", "--workers", "1"))
     assert "For 1 of them the agent's files have no summary as text (Codex encrypts it)" in output
     assert "held every value used" not in output
 
 
-@pytest.mark.parametrize("record", [compacted("TOKEN_ALPHA matters."), compacted("", TASK, WORDS)])
+@pytest.mark.parametrize(
+    "record", [compaction_record("TOKEN_ALPHA matters."), compaction_record("", TASK, WORDS)]
+)
 def test_plain_codex_summary_is_measured(home: Path, record: Json) -> None:
     write_files(home, {f"{CODEX}/rollout-a.jsonl": [*BEFORE, record, *AFTER]})
     compactions = json.loads(printed("audit", "--json", "--workers", "1"))["compactions"]
@@ -107,17 +109,17 @@ PUT_BACK: Json = {
 
 
 @pytest.mark.parametrize(
-    ("version", "put_back", "share", "estimated"),
+    ("version", "put_back", "share", "estimate_count"),
     [("2.1.217", [PUT_BACK], 1, 0), ("2.1.220", [], 0, 0), ("2.1.197", [], 1, 1), ("", [], 1, 1)],
 )
 def test_files_restored_by_claude_code_count(
-    home: Path, version: str, put_back: list[Json], share: float, estimated: int
+    home: Path, version: str, put_back: list[Json], share: float, estimate_count: int
 ) -> None:
     write_files(home, {f"{CLAUDE}/a.jsonl": claude_session(version, *put_back)})
     compactions = json.loads(printed("audit", "--json", "--workers", "1"))["compactions"]
-    assert (compactions["summary_had_all"], compactions["estimated"]) == (share, estimated)
+    assert (compactions["summary_had_all"], compactions["estimated"]) == (share, estimate_count)
     output = single_line(printed("audit", "--workers", "1"))
-    assert ("did not record which files" in output) == bool(estimated)
+    assert ("did not record which files" in output) == bool(estimate_count)
 
 
 def test_compaction_that_a_fork_copied_is_estimated_once(home: Path) -> None:
@@ -161,10 +163,10 @@ def test_run_with_rendered_prompts_is_recognised() -> None:
 
 def shortened_runs(has_other_run: bool) -> dict[str, list[Json]]:
     """Return the files of a run that `wrap` shortened, and of one without results to omit."""
-    long = [result("a") | {"content": "plain words " * 4_000}]
+    long_result = [result("a") | {"content": "plain words " * 4_000}]
     calls = [
         answer_line("2", "m1", use("a"), 1),
-        user_line("3", long),
+        user_line("3", long_result),
         answer_line("4", "m2", use("b"), 1),
     ]
     files = {"wrapped.jsonl": [user_line("1", "Go."), *calls]}

@@ -21,7 +21,7 @@ from tests.audit.homes import (
     write_files,
     write_store,
 )
-from tests.audit.test_honesty import AFTER, BEFORE, PUT_BACK, claude_session, compacted
+from tests.audit.test_honesty import AFTER, BEFORE, PUT_BACK, claude_session, compaction_record
 from tests.audit.test_stores import HERMES, event, openclaw
 from tests.support.command import printed
 from tests.support.transcripts import assistant, step, user
@@ -98,7 +98,7 @@ def leave_claude(home: Path) -> Path:
 
 
 def leave_codex(home: Path) -> Path:
-    lines = [*BEFORE, compacted("Nothing."), *AFTER]
+    lines = [*BEFORE, compaction_record("Nothing."), *AFTER]
     text = "".join(json.dumps(line) + "\n" for line in lines).encode()
     return (
         write_files(home, {"rollout-a.jsonl.zst": zstandard.compress(text)}) / "rollout-a.jsonl.zst"

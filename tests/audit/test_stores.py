@@ -98,8 +98,8 @@ def openclaw(home: Path, *events: object) -> AuditInput:
         store.executescript(OPENCLAW)
         for number, event_or_text in enumerate(events):
             text = event_or_text if isinstance(event_or_text, str) else json.dumps(event_or_text)
-            packed = zstandard.compress(text.encode()) if number % 2 else None
-            row = ("s", number, None if packed else text, packed)
+            compressed_text = zstandard.compress(text.encode()) if number % 2 else None
+            row = ("s", number, None if compressed_text else text, compressed_text)
             store.execute("insert into transcript_events values (?, ?, ?, ?)", row)
         store.commit()
     audit = AuditInput()

@@ -65,17 +65,17 @@ def machine(tmp_path: Path) -> Machine:
 @pytest.mark.parametrize("name", VERSIONS)
 def test_dry_run_lists_changes_and_uninstall_undoes_them(machine: Machine, name: str) -> None:
     before = machine.files()
-    planned = machine.run("install", name, "--dry-run")
+    plan = machine.run("install", name, "--dry-run")
     assert machine.files() == before
-    assert machine.run("install", name).startswith(planned)
-    installed = machine.files()
-    assert any("contextrender" in text.decode() for text in installed.values())
+    assert machine.run("install", name).startswith(plan)
+    files_with_plugin = machine.files()
+    assert any("contextrender" in text.decode() for text in files_with_plugin.values())
     machine.run("install", name)
-    assert machine.files() == installed
+    assert machine.files() == files_with_plugin
     assert f"{name} plugin" in machine.run("doctor", status=machine_status(machine))
     assert f"contextrender uninstall {name}" in machine.run("uninstall", "--dry-run")
     machine.run("uninstall", name, "--dry-run")
-    assert machine.files() == installed
+    assert machine.files() == files_with_plugin
     machine.run("uninstall", name)
     remaining_files = {
         path: text for path, text in machine.files().items() if text.strip() != b"{}"
@@ -136,10 +136,10 @@ SETTINGS = '[mcp_servers.contextrender]\ncommand = "x"\n'
 )
 def test_codex_configuration_of_user_is_kept(lines: list[str]) -> None:
     text = "\n".join(sorted(lines, key=lambda line: line.startswith("["))) + "\n"
-    extended = with_block(text, SETTINGS)
-    assert tomllib.loads(extended) == {**tomllib.loads(text), **tomllib.loads(SETTINGS)}
-    assert with_block(extended, SETTINGS) == extended
-    assert without_block(extended).strip() == text.strip()
+    config = with_block(text, SETTINGS)
+    assert tomllib.loads(config) == {**tomllib.loads(text), **tomllib.loads(SETTINGS)}
+    assert with_block(config, SETTINGS) == config
+    assert without_block(config).strip() == text.strip()
 
 
 TRUST = """[hooks.state]
@@ -160,9 +160,9 @@ PROJECT = '[projects."/home/u/work"]\ntrust_level = "trusted"\n'
 @pytest.mark.parametrize("user_config", ["", "# mine\n[tui]\ntheme = 'dark'\n"])
 def test_codex_entries_in_plugin_block_are_kept(user_config: str) -> None:
     """Codex keeps a comment at the end of the file there, and writes new tables before it."""
-    installed = with_block(user_config, HOOKS + SETTINGS)
-    trusted = installed.replace("[mcp_servers", f"{TRUST}[mcp_servers")
-    used_config = trusted.replace("# <<<", f"\n{PROJECT}# <<<")
+    config = with_block(user_config, HOOKS + SETTINGS)
+    trusted_config = config.replace("[mcp_servers", f"{TRUST}[mcp_servers")
+    used_config = trusted_config.replace("# <<<", f"\n{PROJECT}# <<<")
     assert used_config.count("[projects") == used_config.count("[hooks.state]") == 1
     assert (
         with_block(used_config, HOOKS + SETTINGS) == used_config

@@ -46,9 +46,9 @@ class Agent:
         """Run turns and return the prompt of each. `quoted` maps a turn to the host that its call
         names."""
         hosts = quoted or {}
-        return [self.step(number, hosts.get(number, number)) for number in self.ahead(turns)]
+        return [self.step(number, hosts.get(number, number)) for number in self.next_numbers(turns)]
 
-    def ahead(self, turns: int) -> range:
+    def next_numbers(self, turns: int) -> range:
         process = len(self.results(self.items))
         return range(process, process + turns)
 
@@ -60,9 +60,9 @@ class Agent:
         self.take(number, host)
         return dict(self.setup.model.requests[-1].json)
 
-    def grown(self, turns: int) -> Self:
+    def add_turns(self, turns: int) -> Self:
         """Add this many turns to the history without sending them."""
-        for number in self.ahead(turns):
+        for number in self.next_numbers(turns):
             self.take(number, number)
         return self
 

@@ -22,7 +22,7 @@ def compact(setup: Setup, messages: Any, session: str, **fields: Any) -> Any:
 @pytest.mark.parametrize("kind", [ChatAgent, MessagesAgent])
 def test_history_becomes_one_text(setup: Setup, kind: Any) -> None:
     name = uuid.uuid4().hex
-    reply = compact(setup, kind(setup).grown(9).items, name)
+    reply = compact(setup, kind(setup).add_turns(9).items, name)
     assert (reply["session"], reply["results"], reply["complete"]) == (name, 9, 9)
     assert TASK in reply["text"]
     assert all(finding(number) in reply["text"] for number in range(9))
@@ -33,7 +33,7 @@ def test_history_becomes_one_text(setup: Setup, kind: Any) -> None:
 @pytest.mark.parametrize("wrap", ["{}", "Summary of the conversation:\n<summary>\n{}\n</summary>"])
 def test_next_compaction_continues_the_session(setup: Setup, wrap: str) -> None:
     name = uuid.uuid4().hex
-    first = compact(setup, ChatAgent(setup).grown(9).items, name)
+    first = compact(setup, ChatAgent(setup).add_turns(9).items, name)
     system = {"role": "system", "content": "Its own prompt."}
     later = [system, user(wrap.format(first["text"])), assistant("I see."), user("Go on.")]
     second = compact(setup, later, name)
@@ -46,7 +46,7 @@ def test_next_compaction_continues_the_session(setup: Setup, wrap: str) -> None:
 
 
 def test_text_of_another_session_is_a_user_message(setup: Setup) -> None:
-    first = compact(setup, ChatAgent(setup).grown(9).items, uuid.uuid4().hex)
+    first = compact(setup, ChatAgent(setup).add_turns(9).items, uuid.uuid4().hex)
     other = compact(setup, [user(first["text"]), user("Go on.")], uuid.uuid4().hex)
     assert other["results"] == 0
     assert finding(3) in other["text"]

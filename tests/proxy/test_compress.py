@@ -16,7 +16,7 @@ from tests.support.waiting import wait_until
 
 
 def history(setup: Setup, kind: Any = ChatAgent, turns: int = 9) -> list[Json]:
-    items: list[Json] = kind(setup).grown(turns).items
+    items: list[Json] = kind(setup).add_turns(turns).items
     return items
 
 
@@ -43,7 +43,9 @@ def test_messages_fit_and_omitted_results_are_retrievable(
     assert reply["tokens_saved"] == reply["tokens_before"] - reply["tokens_after"]
     assert reply["compression_ratio"] == reply["tokens_after"] / reply["tokens_before"]
     assert [message["role"] for message in reply["messages"]] == [m["role"] for m in messages]
-    changed_messages = [b for a, b in zip(messages, reply["messages"], strict=True) if a != b]
+    changed_messages = [
+        new for old, new in zip(messages, reply["messages"], strict=True) if old != new
+    ]
     assert len(changed_messages) == len(reply["ccr_hashes"]) > 3
     assert all(
         id in str(message)
@@ -128,11 +130,11 @@ def test_malformed_messages_are_unchanged(setup: Setup, message: Any) -> None:
 
 
 def test_reply_counts_unchanged_messages(setup: Setup) -> None:
-    agent = ChatAgent(setup).grown(9)
+    agent = ChatAgent(setup).add_turns(9)
     name = uuid.uuid4().hex
     first = compress(setup, agent.items, session=name, budget=6000)
     assert first["unchanged"] == 0
-    agent.grown(1)
+    agent.add_turns(1)
     second = compress(setup, agent.items, session=name, budget=6000)
     same = second["unchanged"]
     assert same == len(first["messages"])
@@ -164,8 +166,8 @@ def test_gateway_reports_usage(setup: Setup) -> None:
     usage = {"prompt_tokens": 700, "completion_tokens": 9}
     fields = {"session": session, "model": "gpt-4o", "usage": usage}
     assert setup.post("/v1/compress", fields).json() == {"session": session, "recorded": True}
-    more = [assistant("Done."), user("More?")]
-    assert compress(setup, [*messages, *more])["session"] == session
+    next_messages = [assistant("Done."), user("More?")]
+    assert compress(setup, [*messages, *next_messages])["session"] == session
     total = setup.service.call
     wait_until(lambda: any(row["calls_with_usage"] for row in total("total_savings", {})["rows"]))
     assert setup.post("/v1/compress", {**fields, "session": "other"}).status_code == 404

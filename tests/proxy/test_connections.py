@@ -34,7 +34,7 @@ class Provider:
 
 
 @asynccontextmanager
-async def asking(provider: Provider) -> AsyncIterator[Callable[[], Awaitable[str]]]:
+async def start_provider(provider: Provider) -> AsyncIterator[Callable[[], Awaitable[str]]]:
     server = await asyncio.start_server(provider, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     over_http = Connections(60.0)
@@ -54,7 +54,7 @@ async def asking(provider: Provider) -> AsyncIterator[Callable[[], Awaitable[str
 def test_request_on_closed_idle_connection_is_retried() -> None:
     async def run() -> None:
         provider = Provider()
-        async with asking(provider) as ask:
+        async with start_provider(provider) as ask:
             assert await ask() == "ok"
             replies = await asyncio.gather(*(ask() for _ in range(4)))
             assert replies == ["ok"] * 4
@@ -66,7 +66,7 @@ def test_request_on_closed_idle_connection_is_retried() -> None:
 def test_closed_new_connection_is_not_retried() -> None:
     async def run() -> None:
         provider = Provider(fails=True)
-        async with asking(provider) as ask:
+        async with start_provider(provider) as ask:
             with pytest.raises(Unavailable):
                 await ask()
         assert provider.requests == 1
@@ -79,7 +79,7 @@ def test_request_that_fails_late_is_not_retried(monkeypatch: pytest.MonkeyPatch)
 
     async def run() -> None:
         provider = Provider()
-        async with asking(provider) as ask:
+        async with start_provider(provider) as ask:
             await ask()
             with pytest.raises(Unavailable):
                 await ask()

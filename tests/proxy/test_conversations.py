@@ -23,9 +23,11 @@ def tool_step(name: str, text: str) -> list[Json]:
     return step(name, "look", "{}", text)
 
 
-def send(setup: Setup, messages: list[Json], **more: Any) -> str:
+def send(setup: Setup, messages: list[Json], **fields: Any) -> str:
     """Send a request and return the name of its session."""
-    response = setup.post("/v1/chat/completions", {"model": "gpt-x", "messages": messages, **more})
+    response = setup.post(
+        "/v1/chat/completions", {"model": "gpt-x", "messages": messages, **fields}
+    )
     assert response.status_code == 200
     assert "x-contextrender-fail-open" not in response.headers
     return str(response.headers["x-contextrender-session"])
@@ -57,10 +59,10 @@ def names(shared_setup: Setup) -> tuple[str, str]:
     """Return the sessions of users B and A, whose histories begin with the same messages."""
     shared_setup.http.cookies.clear()
     hello = [user(f"hello {uuid.uuid4().hex}"), assistant("Hello.")]
-    a = [*hello, user("I am A."), *tool_step("a1", SECRET)]
-    b = [*hello, user("I am B."), *tool_step("b1", "owner B")]
-    first = send(shared_setup, a)
-    return send(shared_setup, b), first
+    history_a = [*hello, user("I am A."), *tool_step("a1", SECRET)]
+    history_b = [*hello, user("I am B."), *tool_step("b1", "owner B")]
+    first = send(shared_setup, history_a)
+    return send(shared_setup, history_b), first
 
 
 @pytest.mark.parametrize("surface", ["recall", "search", "explain", "timeline"])
@@ -103,21 +105,21 @@ def test_mcp_server_reads_one_conversation(
 @pytest.mark.parametrize("key", [{}, {"prompt_cache_key": "demo-app"}])
 def test_histories_with_equal_prefix_have_two_sessions(setup: Setup, key: Json) -> None:
     hello = [user(f"hello {uuid.uuid4().hex}"), assistant("Hello.")]
-    a = [*hello, user("I am A."), *tool_step("a1", SECRET)]
-    b = [*hello, user("I am B.")]
-    first, second = send(setup, a, **key), send(setup, b, **key)
+    history_a = [*hello, user("I am A."), *tool_step("a1", SECRET)]
+    history_b = [*hello, user("I am B.")]
+    first, second = send(setup, history_a, **key), send(setup, history_b, **key)
     check_apart(setup, second, first)
     # Both histories continue their sessions in any order.
-    assert send(setup, [*b, *tool_step("b1", "nothing"), user("on")], **key) == second
-    assert send(setup, [*a, user("on")], **key) == first
+    assert send(setup, [*history_b, *tool_step("b1", "nothing"), user("on")], **key) == second
+    assert send(setup, [*history_a, user("on")], **key) == first
     check_apart(setup, second, first)
 
 
 def test_new_proxy_uses_the_same_names(start: Start) -> None:
     hello = [user(f"hello {uuid.uuid4().hex}"), assistant("Hello.")]
-    a = [*hello, user("I am A."), *tool_step("call_1", SECRET)]
-    b = [*hello, user("I am B."), *tool_step("call_1", "of B")]
-    names = [send(start(), messages) for messages in (a, b, b, a)]
+    history_a = [*hello, user("I am A."), *tool_step("call_1", SECRET)]
+    history_b = [*hello, user("I am B."), *tool_step("call_1", "of B")]
+    names = [send(start(), messages) for messages in (history_a, history_b, history_b, history_a)]
     assert names[0] == names[3] != names[1] == names[2]
 
 
@@ -160,25 +162,25 @@ BEGUN_ALIKE: dict[str, tuple[list[Json], list[Json]]] = {
 @pytest.mark.parametrize("case", BEGUN_ALIKE)
 def test_histories_that_only_begin_alike_have_two_sessions(setup: Setup, case: str) -> None:
     hello, key = user(f"hello {uuid.uuid4().hex}"), {"prompt_cache_key": "demo-app"}
-    a, b = ([hello, *steps] for steps in BEGUN_ALIKE[case])
-    first, second = send(setup, a, **key), send(setup, b, **key)
+    history_a, history_b = ([hello, *steps] for steps in BEGUN_ALIKE[case])
+    first, second = send(setup, history_a, **key), send(setup, history_b, **key)
     check_apart(setup, second, first)
     on = [assistant("of B"), user("on")]
-    check_apart(setup, send(setup, [*b, *on], **key), first)
-    assert send(setup, [*a, *on], **key) == first
+    check_apart(setup, send(setup, [*history_b, *on], **key), first)
+    assert send(setup, [*history_a, *on], **key) == first
 
 
 @pytest.mark.parametrize("size", [0, 9_000])
 def test_proxies_that_know_one_beginning_keep_histories_apart(start: Start, size: int) -> None:
     """The first proxy has not received the answer that the second proxy has recorded."""
     hello = user(f"hello {uuid.uuid4().hex}" + size * " word")
-    (proxy, other_proxy), b = (start(), start()), [hello, HELLO, user("I am B.")]
+    (proxy, other_proxy), history_b = (start(), start()), [hello, HELLO, user("I am B.")]
     first = send(proxy, [hello])
     assert send(other_proxy, [hello, *tool_step("a1", SECRET)]) == first
-    proxy.post("/v1/chat/completions", {"model": "gpt-x", "messages": b})
+    proxy.post("/v1/chat/completions", {"model": "gpt-x", "messages": history_b})
     proxy.http.get("/healthz")
     assert proxy.service.inspect_session(first)["session"]["branches"] == 1
-    check_apart(proxy, send(proxy, b), first)
+    check_apart(proxy, send(proxy, history_b), first)
 
 
 def random_step(text: str) -> list[Json]:
@@ -198,9 +200,9 @@ CONTINUED: dict[str, tuple[list[Json], list[Json]]] = {
 def test_rewritten_history_keeps_its_session(setup: Setup, case: str) -> None:
     """The first request of a history may be an example, so the calls come later."""
     ask = user(f"Find the fault. {uuid.uuid4().hex}")
-    old, new = CONTINUED[case]
-    before = [send(setup, [ask]), send(setup, [ask, *old])]
-    after = send(setup, [ask, *new])
+    recorded_messages, sent_messages = CONTINUED[case]
+    before = [send(setup, [ask]), send(setup, [ask, *recorded_messages])]
+    after = send(setup, [ask, *sent_messages])
     assert [after, after] == before
     assert "DEMO-1111" in str(setup.service.recall(after, query="account"))
 
@@ -209,12 +211,12 @@ def test_history_stored_by_provider_is_not_recorded(setup: Setup) -> None:
     name = f"thread-{uuid.uuid4().hex}"
     use = {"type": "tool_use", "id": "u0", "name": "look", "input": {}}
     result = {"type": "tool_result", "tool_use_id": "u0", "content": "word " * 900}
-    begun = [user("Find the fault."), assistant([use]), user([result])]
-    more = [user([{**result, "tool_use_id": "u2"}])]
+    first_messages = [user("Find the fault."), assistant([use]), user([result])]
+    next_messages = [user([{**result, "tool_use_id": "u2"}])]
     output = {"type": "function_call_output", "call_id": "c0", "output": "word " * 900}
     bodies: list[tuple[str, Json]] = [
-        ("messages", {"messages": begun, "thread": {"type": "create"}}),
-        ("messages", {"messages": more, "thread": {"type": "continue", "id": "1"}}),
+        ("messages", {"messages": first_messages, "thread": {"type": "create"}}),
+        ("messages", {"messages": next_messages, "thread": {"type": "continue", "id": "1"}}),
         ("responses", {"input": [output], "previous_response_id": "r1"}),
         ("responses", {"input": [output], "conversation": {"id": "conv_1"}}),
         ("chat/completions", {"messages": [user("x")], "cached_content": "c/1"}),
@@ -222,8 +224,8 @@ def test_history_stored_by_provider_is_not_recorded(setup: Setup) -> None:
         ("responses", {"input": [output], "previous_interaction_id": "i1"}),
         ("responses", {"input": [output], "context_id": "ctx-1"}),
         *(
-            ("chat/completions", {"messages": [user("x")], **cached})
-            for cached in (
+            ("chat/completions", {"messages": [user("x")], **fields})
+            for fields in (
                 {"extra_body": {"google": {"cached_content": "cachedContents/1"}}},
                 {"google": {"cached_content": "cachedContents/1"}},
             )
@@ -303,9 +305,9 @@ def test_unnamed_fit_histories_have_separate_sessions(
 ) -> None:
     """This also holds for a new client."""
     hello = [user(f"hello {uuid.uuid4().hex}"), assistant("Hello.")]
-    a = [*hello, user("I am A."), assistant(SECRET)]
-    b = [*hello, user("I am B."), assistant("of B")]
-    histories = [a, b, [*b, user("on")], [*a, user("on")]]
+    history_a = [*hello, user("I am A."), assistant(SECRET)]
+    history_b = [*hello, user("I am B."), assistant("of B")]
+    histories = [history_a, history_b, [*history_b, user("on")], [*history_a, user("on")]]
 
     def fit(client: ContextRender, messages: list[Json]) -> None:
         body: Any = {"messages": messages} if dialect == "messages" else messages
@@ -318,21 +320,21 @@ def test_unnamed_fit_histories_have_separate_sessions(
     for messages in histories[2:]:
         with ContextRender(credentials.url, credentials.token) as other:
             fit(other, messages)
-            listed = other.list_sessions(query=hello[0]["content"])["sessions"]
-            assert (count, len(listed)) == (2, 2)
-            assert [session["branches"] for session in listed] == [1, 1]
-            owners = ["DEMO-1111" in str(other.export_session(s["session"])) for s in listed]
+            sessions = other.list_sessions(query=hello[0]["content"])["sessions"]
+            assert (count, len(sessions)) == (2, 2)
+            assert [session["branches"] for session in sessions] == [1, 1]
+            owners = ["DEMO-1111" in str(other.export_session(s["session"])) for s in sessions]
             assert sorted(owners) == [False, True]
 
 
 def test_unnamed_compactions_have_separate_sessions(setup: Setup) -> None:
     hello = [user(f"hello {uuid.uuid4().hex}"), assistant("Hello.")]
-    a = [*hello, user("I am A."), *tool_step("a1", SECRET), user("on")]
-    b = [*hello, user("I am B."), *tool_step("b1", "of B"), user("DEMO-1111?")]
+    history_a = [*hello, user("I am A."), *tool_step("a1", SECRET), user("on")]
+    history_b = [*hello, user("I am B."), *tool_step("b1", "of B"), user("DEMO-1111?")]
     names = []
-    for messages in (a, b, a):
+    for messages in (history_a, history_b, history_a):
         response = setup.post("/v1/compact", {"messages": messages})
         assert response.status_code == 200
         names.append(response.json()["session"])
-        assert (SECRET in response.text) == (messages is a)
+        assert (SECRET in response.text) == (messages is history_a)
     assert names[0] == names[2] != names[1]

@@ -130,15 +130,15 @@ def test_call_without_required_token_is_forwarded(start: Start) -> None:
 @pytest.mark.parametrize("streams", [False, True])
 def test_refused_prompt_is_resent_in_full(start: Start, streams: bool) -> None:
     setup = start()
-    agent = ChatAgent(setup, f"refused-{streams}", streams=streams).grown(6)
+    agent = ChatAgent(setup, f"refused-{streams}", streams=streams).add_turns(6)
     refusal = json_reply({"error": {"message": "not in that place"}}, 400)
     answer = answer_chat(streams, "hello")
     setup.model.script = [refusal, answer]
     response = agent.post()
     assert (response.status_code, response.content) == (200, answer.body)
-    shortened, original = (request.json for request in setup.model.requests[-2:])
-    assert len(shortened["messages"]) < len(original["messages"])
-    assert original == agent.body
+    short_prompt, full_prompt = (request.json for request in setup.model.requests[-2:])
+    assert len(short_prompt["messages"]) < len(full_prompt["messages"])
+    assert full_prompt == agent.body
     assert response.headers["x-contextrender-fail-open"] == "refused"
     assert response.headers["x-contextrender-session"] == f"refused-{streams}"
     assert setup.proxy.histories.failures.counts() == {"refused": 1}
@@ -146,7 +146,7 @@ def test_refused_prompt_is_resent_in_full(start: Start, streams: bool) -> None:
 
 def test_refusal_is_remembered(start: Start) -> None:
     setup = start()
-    agent = ChatAgent(setup, "refused-once").grown(6)
+    agent = ChatAgent(setup, "refused-once").add_turns(6)
     refusal = json_reply({"error": {"message": "not in that place"}}, 400)
 
     def ask(*replies: Reply) -> list[bool]:

@@ -36,23 +36,23 @@ def test_results_are_omitted_and_restored(
         "host_1_X answers" in text for text in agent.results(request_bodies[9][agent.key])
     )
     # The model quotes a value of the first result, which is restored.
-    restored = agent.run(4, {10: 1, 11: 1, 12: 1})
-    assert any("host_1_X answers" in text for text in agent.results(restored[-1][agent.key]))
+    later_bodies = agent.run(4, {10: 1, 11: 1, 12: 1})
+    assert any("host_1_X answers" in text for text in agent.results(later_bodies[-1][agent.key]))
     assert int(agent.response.headers["x-contextrender-omitted"]) > 0
     assert agent.response.headers["x-contextrender-session"] == session
     before = int(agent.response.headers["x-contextrender-tokens-before"])
     assert 600 >= int(agent.response.headers["x-contextrender-tokens-after"]) < before
     assert setup.service.inspect_session(session)["session"]["branches"] == 1
-    for body in [*request_bodies, *restored]:
+    for body in [*request_bodies, *later_bodies]:
         for item in body[agent.key]:
             text = item.get("content")
-            merged = str(text).split("\n\nThought") if item.get("role") == "assistant" else []
+            texts = str(text).split("\n\nThought") if item.get("role") == "assistant" else []
             is_original = item in agent.items or OMITTED_TEXT in str(item)
-            assert is_original or "cache_control" in str(item) or len(merged) > 1
+            assert is_original or "cache_control" in str(item) or len(texts) > 1
 
 
 def test_observe_mode_sends_full_history(setup: Setup, session: str) -> None:
-    agent = ChatAgent(setup, session).grown(7)
+    agent = ChatAgent(setup, session).add_turns(7)
     agent.headers = {"x-contextrender-mode": "observe"}
     assert len(agent.results(agent.run(1)[0]["messages"])) == 7
     headers = agent.response.headers
@@ -63,7 +63,7 @@ def test_observe_mode_sends_full_history(setup: Setup, session: str) -> None:
 
 
 def test_bypass_mode_records_nothing(setup: Setup, session: str) -> None:
-    agent = ChatAgent(setup, session).grown(7)
+    agent = ChatAgent(setup, session).add_turns(7)
     agent.headers = {"x-contextrender-mode": "bypass"}
     assert len(agent.results(agent.run(1)[0]["messages"])) == 7
     assert not any(name.startswith("x-contextrender") for name in agent.response.headers)
@@ -73,7 +73,7 @@ def test_bypass_mode_records_nothing(setup: Setup, session: str) -> None:
 def test_headers_set_budget_and_policy(setup: Setup, session: str) -> None:
     agent = ChatAgent(setup, session)
     agent.headers = {"x-contextrender-budget": "100000"}
-    assert len(agent.results(agent.grown(7).run(1)[0]["messages"])) == 7
+    assert len(agent.results(agent.add_turns(7).run(1)[0]["messages"])) == 7
     agent.headers = {"x-contextrender-budget": "400", "x-contextrender-policy": "prune"}
     assert 0 < len(agent.results(agent.run(1)[0]["messages"])) < 4
 
@@ -81,12 +81,12 @@ def test_headers_set_budget_and_policy(setup: Setup, session: str) -> None:
 def test_moving_message_stays_last_and_is_not_recorded(setup: Setup, session: str) -> None:
     agent = ChatAgent(setup, session)
     for number in range(8):
-        moving = user(f"{INTERNAL}{number}")
-        agent.items.append(moving)
+        internal_message = user(f"{INTERNAL}{number}")
+        agent.items.append(internal_message)
         messages = agent.run(1)[0]["messages"]
-        agent.items.remove(moving)
-        assert messages[-1] == moving
-        assert messages.count(moving) == 1
+        agent.items.remove(internal_message)
+        assert messages[-1] == internal_message
+        assert messages.count(internal_message) == 1
     assert setup.service.inspect_session(session)["session"]["branches"] == 1
 
 
@@ -133,7 +133,7 @@ def test_images_are_sent_and_not_recorded(setup: Setup, session: str) -> None:
     data = "data:image/png;base64," + "QUJD" * 1000
     image = {"type": "image_url", "image_url": {"url": data}}
     agent.items[1]["content"].append(image)
-    assert image in agent.grown(7).run(1)[0]["messages"][1]["content"]
+    assert image in agent.add_turns(7).run(1)[0]["messages"][1]["content"]
     assert "QUJDQUJD" not in str(setup.service.export_session(session))
 
 

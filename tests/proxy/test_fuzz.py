@@ -122,8 +122,11 @@ def replies(draw: st.DrawFn, path: str) -> tuple[bytes, bytes, tuple[int, int, i
         details = {"cached_tokens": number(cached)}
         usage = {"input_tokens": number(uncached + cached), "input_tokens_details": details}
         whole_reply = {"output": noise, "usage": {**usage, "output_tokens": number(output)}}
-        begun = {"type": "response.created", "response": {"usage": None, "instructions": noise}}
-        events = [begun, {"type": "response.completed", "response": whole_reply}]
+        first_event = {
+            "type": "response.created",
+            "response": {"usage": None, "instructions": noise},
+        }
+        events = [first_event, {"type": "response.completed", "response": whole_reply}]
     else:
         usage = {
             "prompt_tokens": number(uncached + cached),
@@ -154,10 +157,10 @@ def test_usage_is_read_from_whatever_passes(path: str, data: st.DataObject) -> N
     coding = data.draw(st.sampled_from([*COMPRESS]))
     body = COMPRESS[coding](plain)
     size = data.draw(st.integers(1, max(len(body), 1)))
-    passed: list[Any] = []
+    messages: list[Any] = []
 
     async def send(message: Any) -> None:
-        passed.append(message)
+        messages.append(message)
 
     async def relay() -> UsageCapture:
         capture = UsageCapture(send)
@@ -168,6 +171,6 @@ def test_usage_is_read_from_whatever_passes(path: str, data: st.DataObject) -> N
         return capture
 
     usage = asyncio.run(relay()).usage()
-    assert b"".join(message.get("body", b"") for message in passed) == body
+    assert b"".join(message.get("body", b"") for message in messages) == body
     assert usage is not None
     assert (usage.uncached, usage.cache_read, usage.output) == (uncached, cached, output)

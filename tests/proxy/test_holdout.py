@@ -22,11 +22,11 @@ def session_name(*, holdout: bool) -> str:
 
 def test_holdout_sessions_are_sent_in_full_and_recorded(start: Start) -> None:
     setup = start(holdout=0.1)
-    agent = MessagesAgent(setup, session := session_name(holdout=True)).grown(9)
+    agent = MessagesAgent(setup, session := session_name(holdout=True)).add_turns(9)
     assert agent.results(agent.run(1)[0][agent.key]) == agent.results(agent.items)[:9]
     assert agent.response.headers["x-contextrender-full-history"] == "holdout"
     assert setup.service.inspect_session(session)["session"]["results"] == 9
-    other = MessagesAgent(setup, session_name(holdout=False)).grown(9)
+    other = MessagesAgent(setup, session_name(holdout=False)).add_turns(9)
     assert len(other.results(other.run(1)[0][other.key])) < 9
     assert "x-contextrender-full-history" not in other.response.headers
 
@@ -41,7 +41,7 @@ def test_holdout_has_the_configured_share() -> None:
 
 def test_compress_returns_holdout_in_full(start: Start) -> None:
     setup = start(holdout=0.1)
-    agent = ChatAgent(setup).grown(10)
+    agent = ChatAgent(setup).add_turns(10)
     body = {"messages": agent.items, "model": "gpt-4o"}
     response = setup.post(
         "/v1/compress", body, x_contextrender_session=session_name(holdout=True)
@@ -58,15 +58,15 @@ def billing(request: ModelRequest) -> Reply:
     size, results = len(request.body) // 4, request.body.count(b'"tool_call_id"')
     reply = chat(None, [call(f"c{results}", "look", at=f"host_{results}_X")])
     counts = {"prompt_tokens": size, "completion_tokens": 7, "total_tokens": size + 7}
-    cached = {"prompt_tokens_details": {"cached_tokens": size // 2}}
-    return json_reply(reply | {"usage": counts | cached})
+    details = {"prompt_tokens_details": {"cached_tokens": size // 2}}
+    return json_reply(reply | {"usage": counts | details})
 
 
 def run(setup: Setup, token: str, session: str, turns: int) -> None:
-    agent = ChatAgent(setup).grown(7)
+    agent = ChatAgent(setup).add_turns(7)
     agent.headers = {"x-contextrender-token": token, "x-contextrender-session": session}
     for _ in range(turns):
-        assert agent.grown(1).post().status_code == 200
+        assert agent.add_turns(1).post().status_code == 200
 
 
 def comparison(user: ContextRender, groups: tuple[int, int]) -> Any:

@@ -52,10 +52,10 @@ def test_bodies_in_memory_are_limited(start: Start) -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "x" * 900_000}]}
     with ThreadPoolExecutor(6) as pool:
         replies = list(pool.map(lambda _: setup.post(CALLS, body), range(6)))
-    refused = [reply for reply in replies if reply.status_code == 503]
-    assert {code(reply) for reply in refused} == {(503, "too_many_bytes_in_flight")}
-    assert all(reply.headers["retry-after"] == "1" for reply in refused)
-    assert 4 <= len(refused) < 6
+    refusals = [reply for reply in replies if reply.status_code == 503]
+    assert {code(reply) for reply in refusals} == {(503, "too_many_bytes_in_flight")}
+    assert all(reply.headers["retry-after"] == "1" for reply in refusals)
+    assert 4 <= len(refusals) < 6
     assert setup.post(CALLS, body).status_code == 200
 
 
@@ -112,10 +112,10 @@ def test_decompressed_body_is_limited_for_wrapped_agent(coding: str) -> None:
     model = Model()
     with wrapped(model, TotalsCollector()) as place:
         headers = {"content-encoding": coding}
-        packed = pack(text.encode())
-        assert len(packed) < 20_000
-        refused = httpx.post(place, content=packed, headers=headers)
-        assert code(refused) == (413, "body_too_large")
+        content = pack(text.encode())
+        assert len(content) < 20_000
+        refusal = httpx.post(place, content=content, headers=headers)
+        assert code(refusal) == (413, "body_too_large")
         assert not model.requests
         model.script = [json_reply(chat("ok"))]
         small = pack(json.dumps({"model": "m", "messages": []}).encode())

@@ -25,7 +25,7 @@ def live(start: Start, monkeypatch: pytest.MonkeyPatch) -> Setup:
 
 @pytest.mark.parametrize("kind", AGENTS)
 def test_newest_result_is_complete_within_budget(live: Setup, kind: type[Agent]) -> None:
-    agent = kind(live, uuid.uuid4().hex).grown(TURNS - 4)
+    agent = kind(live, uuid.uuid4().hex).add_turns(TURNS - 4)
     results = agent.results(agent.run(4)[-1][agent.key])
     assert len(results) < TURNS
     assert finding(TURNS - 2).strip() in results[-1]
@@ -36,14 +36,15 @@ def test_newest_result_is_complete_within_budget(live: Setup, kind: type[Agent])
 
 
 def test_prompt_repeats_previous_one_unless_results_are_dropped(live: Setup) -> None:
-    agent = MessagesAgent(live, uuid.uuid4().hex).grown(TURNS - 12)
+    agent = MessagesAgent(live, uuid.uuid4().hex).add_turns(TURNS - 12)
     prompts = [[without_breakpoints(item) for item in body["messages"]] for body in agent.run(20)]
     repeats = [after[: len(before)] == before for before, after in pairwise(prompts)]
     assert 1 <= repeats.count(False) <= 4
 
 
 def test_rendered_prompt_has_cache_breakpoints(live: Setup) -> None:
-    agent = MessagesAgent(live, uuid.uuid4().hex).grown(TURNS - 12)  # marks its last message now
+    # The agent marks its last message now.
+    agent = MessagesAgent(live, uuid.uuid4().hex).add_turns(TURNS - 12)
     messages = [body["messages"] for body in agent.run(12)]
     marks = [[n for n, item in enumerate(items) if MARK in json.dumps(item)] for items in messages]
     assert marks[0] == [len(messages[0]) - 1]

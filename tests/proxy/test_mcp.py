@@ -38,8 +38,8 @@ async def talk(client: Any, session: str) -> None:
     tools = await client.list_tools()
     assert sorted(tool.name for tool in tools.tools) == ["explain", "recall", "sessions"]
     assert all(tool.annotations.read_only_hint for tool in tools.tools)
-    listed = await client.call_tool("sessions", {"limit": 100})
-    assert session in [session["session"] for session in listed.structured_content["sessions"]]
+    reply = await client.call_tool("sessions", {"limit": 100})
+    assert session in [session["session"] for session in reply.structured_content["sessions"]]
     reply = await client.call_tool("recall", {"session": session, "query": "host_1_X", "limit": 1})
     assert reply.structured_content["results"][0]["message"]["content"] == finding(0)
     reply = await client.call_tool("recall", {"session": session, "results": [4]})
@@ -71,9 +71,9 @@ async def test_mcp_finds_service_that_starts_later(
         env={**os.environ, "CONTEXTRENDER_DATA": str(tmp_path)},
     )
     async with mcp.Client(server) as client:
-        refused = await client.call_tool("sessions", {})
-        assert refused.is_error
-        assert "contextrender serve" in refused.content[0].text
+        reply = await client.call_tool("sessions", {})
+        assert reply.is_error
+        assert "contextrender serve" in reply.content[0].text
         credentials.save(tmp_path)
         await talk(client, session)
         Credentials("http://127.0.0.1:9", "old").save(tmp_path)

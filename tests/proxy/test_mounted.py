@@ -45,7 +45,7 @@ def setup(mounted: tuple[Server, Model]) -> Iterator[Setup]:
 
 def test_service_renders_model_calls(setup: Setup) -> None:
     session = uuid.uuid4().hex
-    agent = MessagesAgent(setup, session, streams=True).grown(8)
+    agent = MessagesAgent(setup, session, streams=True).add_turns(8)
     (message,) = agent.run(1)
     assert not any("host_1_X answers" in text for text in agent.results(message[agent.key]))
     assert setup.service.inspect_session(session)["session"]["results"] == 8
@@ -85,7 +85,7 @@ def test_secret_reaches_model_and_never_the_store(
     session = uuid.uuid4().hex
     agent = ChatAgent(setup, session)
     agent.items[1] = {"role": "user", "content": f"{TASK} Log in with {KEY}."}
-    assert KEY in str(agent.grown(8).run(1)[0])
+    assert KEY in str(agent.add_turns(8).run(1)[0])
     assert "[redacted:keys]" in str(setup.service.export_session(session))
     contents = stored_rows(mounted[0].data)
     assert [row for row in contents if b"[redacted:keys]" in row]

@@ -176,7 +176,7 @@ def test_other_requests_are_not_compactions(body: Json) -> None:
 def test_compaction_is_sent_in_full(
     setup: Setup, kind: type[Agent], item: Json, reply: Json
 ) -> None:
-    agent = kind(setup, uuid.uuid4().hex).grown(7)
+    agent = kind(setup, uuid.uuid4().hex).add_turns(7)
     agent.run(1)
     assert finding(0) not in agent.results(setup.model.requests[-1].json[agent.key])
     setup.model.script = [json_reply(reply)]

@@ -78,12 +78,12 @@ def test_errors_are_forwarded(setup: Setup) -> None:
 
 
 def test_compressed_replies_stay_compressed(setup: Setup) -> None:
-    packed = gzip.compress(json.dumps(chat("hello")).encode())
+    content = gzip.compress(json.dumps(chat("hello")).encode())
     headers = [(b"content-type", b"application/json"), (b"content-encoding", b"gzip")]
-    setup.model.script = [Reply([packed], 200, headers)]
+    setup.model.script = [Reply([content], 200, headers)]
     fields = {"accept-encoding": "gzip, deflate"}
     with setup.http.stream("POST", "/v1/chat/completions", json=HELLO, headers=fields) as response:
-        assert b"".join(response.iter_raw()) == packed
+        assert b"".join(response.iter_raw()) == content
     assert setup.model.requests[0].header("accept-encoding") == "gzip, deflate"
 
 
@@ -174,10 +174,10 @@ def test_agent_disconnect_cancels_model_call(setup: Setup) -> None:
 
     async def leave() -> None:
         async with httpx.AsyncClient(base_url=setup.url) as http:
-            asking = asyncio.create_task(http.post("/v1/chat/completions", json=HELLO))
+            request_task = asyncio.create_task(http.post("/v1/chat/completions", json=HELLO))
             while len(setup.model.requests) < 2:
                 await asyncio.sleep(0.01)
-            asking.cancel()
+            request_task.cancel()
 
     asyncio.run(leave())
     wait_until(lambda: setup.model.cancelled == 2)

@@ -13,7 +13,7 @@ TOOL_AGENTS = [(ChatAgent, "c"), (MessagesAgent, "t"), (ResponsesAgent, "k")]
 
 @pytest.mark.parametrize(("kind", "id"), TOOL_AGENTS)
 def test_results_of_pinned_calls_are_kept(setup: Setup, kind: Any, id: str) -> None:
-    plain, agent = (kind(setup, uuid.uuid4().hex).grown(9) for _ in range(2))
+    plain, agent = (kind(setup, uuid.uuid4().hex).add_turns(9) for _ in range(2))
     assert finding(1) not in plain.results(plain.run(1)[0][plain.key])
     agent.headers = {"x-contextrender-pin-calls": f"{id}1, none"}
     assert finding(1) in agent.results(agent.run(1)[0][agent.key])
@@ -34,7 +34,7 @@ def results_in_prompt(agent: ChatAgent) -> list[str]:
 
 def test_pins_from_settings_and_session(start: Start) -> None:
     setup = start(pin_tools=frozenset({"Skill"}), budget=1200)
-    agent = ChatAgent(setup, session := uuid.uuid4().hex).grown(10)
+    agent = ChatAgent(setup, session := uuid.uuid4().hex).add_turns(10)
     rename(agent, 1)
     assert finding(0) in results_in_prompt(agent)
     setup.service.sync(session, agent.items, settings={"pinned_calls": ["c2"]})
@@ -52,12 +52,12 @@ def test_invalid_pins_forward_history_unchanged(setup: Setup) -> None:
         response = setup.post("/v1/chat/completions", body, **headers)
         assert response.headers["x-contextrender-fail-open"] == f"invalid_{name}"
         assert setup.model.requests[-1].json == body
-        refused = setup.post("/v1/compress", body, **headers)
-        assert (refused.status_code, refused.json()["error"]["code"]) == (422, "invalid_request")
+        refusal = setup.post("/v1/compress", body, **headers)
+        assert (refusal.status_code, refusal.json()["error"]["code"]) == (422, "invalid_request")
 
 
 def test_results_of_bypassed_tools_are_kept(setup: Setup) -> None:
-    agent = MessagesAgent(setup, uuid.uuid4().hex).grown(9)
+    agent = MessagesAgent(setup, uuid.uuid4().hex).add_turns(9)
     agent.headers = {"x-contextrender-bypass-tools": "Skill, lo*"}
     request_body = agent.run(1)[0]
     assert agent.results(request_body[agent.key]) == agent.results(agent.items)[:9]
@@ -72,7 +72,7 @@ def test_results_of_bypassed_tools_are_kept(setup: Setup) -> None:
 
 
 def test_results_of_other_tools_are_omitted(start: Start) -> None:
-    agent = ChatAgent(start(bypass_tools=frozenset({"Skill"}))).grown(10)
+    agent = ChatAgent(start(bypass_tools=frozenset({"Skill"}))).add_turns(10)
     rename(agent, 3)
     results = results_in_prompt(agent)
     assert results[:3] == [finding(number) for number in range(3)]

@@ -64,9 +64,11 @@ def test_foreign_host_or_origin_is_refused(
 
 
 def test_service_routes_refuse_foreign_host_or_origin(credentials: Credentials) -> None:
-    refused = {"host": "evil.example"}, {"origin": "https://evil.example"}
+    header_fields = {"host": "evil.example"}, {"origin": "https://evil.example"}
     for path in ("/healthz", "/console/", "/walker/list_sessions", "/user/login"):
-        for headers, code in zip(refused, ("unknown_host", "origin_not_allowed"), strict=True):
+        for headers, code in zip(
+            header_fields, ("unknown_host", "origin_not_allowed"), strict=True
+        ):
             response = httpx.get(credentials.url + path, headers=headers)
             assert response.json()["error"]["code"] == code
             names = response.headers.keys()
@@ -90,29 +92,29 @@ def test_allowed_hosts_are_served(monkeypatch: pytest.MonkeyPatch, start: Start)
     setup = start()
     for headers in ({"host": "host.docker.internal:8700"}, {"origin": "http://my.page:3000"}):
         assert setup.http.get("/contextrender/status", headers=headers).status_code == 200
-    refused = setup.http.get("/contextrender/status", headers={"origin": "http://my.page:3001"})
-    assert refused.status_code == 403
+    response = setup.http.get("/contextrender/status", headers={"origin": "http://my.page:3001"})
+    assert response.status_code == 403
 
 
 def test_other_host_names_are_served_beyond_loopback() -> None:
-    served = []
+    servers = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        served.append(scope["server"])
+        servers.append(scope["server"])
 
-    guarded = Guard(app)
+    guard = Guard(app)
     for address in ("10.0.0.7", "contextrender.embedded"):
         scope = {"type": "http", "server": (address, 80), "headers": [(b"host", b"name.example")]}
-        asyncio.run(guarded(scope, None, None))  # type: ignore[arg-type]
-    assert len(served) == 2
+        asyncio.run(guard(scope, None, None))  # type: ignore[arg-type]
+    assert len(servers) == 2
 
 
 def test_other_users_program_gets_no_token(
     setup: Setup, credentials: Credentials, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent = ChatAgent(setup, uuid.uuid4().hex).grown(8)
-    compressed = setup.post("/v1/compress", {"model": "m", "messages": agent.items}).json()
-    path = f"/v1/retrieve/{compressed['ccr_hashes'][0]}"
+    agent = ChatAgent(setup, uuid.uuid4().hex).add_turns(8)
+    reply = setup.post("/v1/compress", {"model": "m", "messages": agent.items}).json()
+    path = f"/v1/retrieve/{reply['ccr_hashes'][0]}"
     assert setup.http.get(path).status_code == 200
     monkeypatch.setattr(peers, "own_user", lambda: -2)
     assert setup.http.get(path).status_code == 401

@@ -49,12 +49,12 @@ def body_of(dialect: str, steps: int = 4) -> Json:
             call["function"] = {"name": "look", "arguments": "{}"}  # type: ignore[assignment]
             messages.append(assistant(None, call))
             messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": TEXT})
-    more = {"max_tokens": 99} if dialect == "messages" else {}
-    return {"model": uuid.uuid4().hex, **more, "messages": [ask, *messages]}
+    fields = {"max_tokens": 99} if dialect == "messages" else {}
+    return {"model": uuid.uuid4().hex, **fields, "messages": [ask, *messages]}
 
 
-def error(message: str, **more: Any) -> Json:
-    return {"error": {"message": message, **more}}
+def error(message: str, **fields: Any) -> Json:
+    return {"error": {"message": message, **fields}}
 
 
 # (status, error): wordings from the providers' documentation and public reports.
@@ -139,12 +139,14 @@ def test_retry_and_next_call_are_smaller(
     body, path = body_of("chat", steps), f"/s/{uuid.uuid4().hex}"
     headers = {"x-contextrender-budget": budget}
     first = setup.post(path + PATHS["chat"], body, **headers)
-    begun = list(model.sizes)
-    assert len(begun) <= 3
-    assert begun == sorted(begun, reverse=True) and len(set(begun)) == len(begun)
+    first_sizes = list(model.sizes)
+    assert len(first_sizes) <= 3
+    assert first_sizes == sorted(first_sizes, reverse=True) and len(set(first_sizes)) == len(
+        first_sizes
+    )
     second = setup.post(path + PATHS["chat"], body, **headers)
-    assert second.status_code == 200, (begun, model.sizes)
-    assert model.sizes[len(begun)] < begun[0]
+    assert second.status_code == 200, (first_sizes, model.sizes)
+    assert model.sizes[len(first_sizes)] < first_sizes[0]
     assert first.status_code == 200
 
 
@@ -217,7 +219,7 @@ def test_refusal_in_a_stream_is_retried(setup: Setup, dialect: str, events: list
     assert model.sizes[2] < model.sizes[0]
 
 
-def compressed(reply: Reply, coding: str, size: int) -> Reply:
+def compress_reply(reply: Reply, coding: str, size: int) -> Reply:
     """Compress a reply's body, and cut it after `size` bytes."""
     body = COMPRESS[coding](reply.body)
     headers = [*reply.headers, (b"content-encoding", coding.encode())]
@@ -227,8 +229,8 @@ def compressed(reply: Reply, coding: str, size: int) -> Reply:
 @pytest.mark.parametrize("coding", COMPRESS)
 def test_refusal_in_a_compressed_stream_is_retried(setup: Setup, coding: str) -> None:
     """The stream's first piece has no text yet, such as the header of gzip."""
-    refusal = compressed(stream(STREAMS["chat"][1]), coding, size=1)
-    answer = compressed(stream([{"choices": [{"delta": {"content": "Yes."}}]}]), coding, size=1)
+    refusal = compress_reply(stream(STREAMS["chat"][1]), coding, size=1)
+    answer = compress_reply(stream([{"choices": [{"delta": {"content": "Yes."}}]}]), coding, size=1)
     model = Limited(setup, refusal, answer)
     body = {**body_of("chat"), "stream": True}
     path = f"/s/{uuid.uuid4().hex}{PATHS['chat']}"
@@ -254,10 +256,10 @@ async def read_start(body: Reply) -> ReplyStart:
 async def test_reply_cut_at_any_byte_is_a_refusal_or_an_answer(coding: str) -> None:
     refusal, answer = stream(STREAMS["chat"][1]), stream([{"choices": [{"delta": "Yes."}]}])
     for size in range(len(COMPRESS[coding](refusal.body))):
-        start = await read_start(compressed(refusal, coding, size))
+        start = await read_start(compress_reply(refusal, coding, size))
         assert start.refusal is not None, size
     for size in range(len(COMPRESS[coding](answer.body))):
-        answer_start = await read_start(compressed(answer, coding, size))
+        answer_start = await read_start(compress_reply(answer, coding, size))
         assert not answer_start.is_refused, size
 
 
@@ -296,15 +298,15 @@ def test_next_call_is_smaller_after_refusal_within_text(setup: Setup, dialect: s
 
 
 @pytest.mark.parametrize(
-    ("failed", "kind"),
+    ("reply", "kind"),
     [
         ({"id": "r", "status": "failed", "error": {"code": "context_length_exceeded"}}, "application/json"),
         (error("This model's maximum context length is 1000 tokens."), "text/event-stream"),
         ({"base_resp": {"status_code": 2013, "status_msg": "context window exceeds limit"}}, "application/json"),
     ],
 )  # fmt: skip
-def test_failed_reply_with_status_200_is_retried(setup: Setup, failed: Json, kind: str) -> None:
-    body = json.dumps(failed).encode()
+def test_failed_reply_with_status_200_is_retried(setup: Setup, reply: Json, kind: str) -> None:
+    body = json.dumps(reply).encode()
     Limited(setup, Reply([body], 200, [(b"content-type", kind.encode())]))
     path = f"/s/{uuid.uuid4().hex}{PATHS['responses']}"
     response = setup.post(path, body_of("responses"), x_contextrender_budget="2000")
@@ -323,15 +325,18 @@ def test_request_text_in_an_error_is_not_a_refusal(setup: Setup) -> None:
         ]
     }
     assert Refusal.read(422, json.dumps(echo).encode()) is None
-    failed = {
+    failure = {
         "type": "response.failed",
         "response": {
             "instructions": "Mind the context window.",
             "error": {"code": "server_error", "message": "Oops"},
         },
     }
-    begun = {"type": "response.created", "response": {"instructions": "Mind the context window."}}
-    setup.model.answer = lambda _: stream([begun, failed])
+    first_event = {
+        "type": "response.created",
+        "response": {"instructions": "Mind the context window."},
+    }
+    setup.model.answer = lambda _: stream([first_event, failure])
     path = f"/s/{uuid.uuid4().hex}{PATHS['responses']}"
     setup.post(path, {**body_of("responses"), "stream": True}, x_contextrender_budget="2000")
     assert len(setup.model.requests) == 1

@@ -92,8 +92,8 @@ def test_times_and_error_of_reply_are_recorded(setup: Setup) -> None:
     assert (success["error"], failure["error"]) == ("", "rate_limit_exceeded")
     assert message not in str(setup.service.call("export_session", {"session": session}))
     assert send_chat(setup, session, messages) == 200
-    repeated = call_with_status(setup, session, 1, 200)
-    assert (repeated["error"], repeated["usage"]["output"]) == ("", 4)
+    next_call = call_with_status(setup, session, 1, 200)
+    assert (next_call["error"], next_call["usage"]["output"]) == ("", 4)
 
 
 @pytest.mark.parametrize(
@@ -146,11 +146,11 @@ def test_failure_in_accepted_reply_is_found(reply: Any, code: str) -> None:
 
 
 def test_failure_in_accepted_reply_is_recorded(setup: Setup) -> None:
-    failed, broken = (stream(chat_events("Not yet.")[:3]) for _ in range(2))
-    failed.chunks += stream([{"error": {"code": "busy", "message": "secret"}}]).chunks
+    failure, broken = (stream(chat_events("Not yet.")[:3]) for _ in range(2))
+    failure.chunks += stream([{"error": {"code": "busy", "message": "secret"}}]).chunks
     broken.breaks = True
     task, answer = user("Go."), assistant("Well.")
-    for reply, code in ((failed, "busy"), (broken, "broken_off")):
+    for reply, code in ((failure, "busy"), (broken, "broken_off")):
         session, setup.model.script = uuid.uuid4().hex, [json_reply(chat("Well.")), reply]
         assert send_chat(setup, session, [task]) == 200
         with suppress(httpx.RemoteProtocolError):
@@ -174,13 +174,13 @@ def test_terminal_prints_what_provider_reported() -> None:
         "provider: m 1,000 prompt tokens (100 from the cache), 50 of output; $1.0000; "
         "first byte after 1.2 s, whole answer after 3.4 s"
     )
-    refused = {**times, "reply_ms": 0, "status": 429, "error": "rate_limit_exceeded"}
-    line = provider_line({"model": "m", "usage": None, **refused}, None)
+    refusal = {**times, "reply_ms": 0, "status": 429, "error": "rate_limit_exceeded"}
+    line = provider_line({"model": "m", "usage": None, **refusal}, None)
     assert line == "provider: m failed with 429 rate_limit_exceeded"
-    failed = {**times, "reply_ms": 0, "error": "overloaded_error"}
-    line = provider_line({"model": "m", "usage": None, **failed}, None)
+    failure = {**times, "reply_ms": 0, "error": "overloaded_error"}
+    line = provider_line({"model": "m", "usage": None, **failure}, None)
     assert line == "provider: m the reply ended with the error overloaded_error"
-    without_status = {**refused, "status": 0, "error": ""}
+    without_status = {**refusal, "status": 0, "error": ""}
     assert provider_line({"model": "m", "usage": None, **without_status}, None) == ""
 
 
@@ -220,12 +220,12 @@ async def test_usage_is_reported_after_its_call_is_recorded() -> None:
         reports.append(fields["usage"])
 
     loop, is_recorded = asyncio.get_running_loop(), asyncio.Event()
-    recording: Any = asyncio.ensure_future(is_recorded.wait())
+    recording_task: Any = asyncio.ensure_future(is_recorded.wait())
     controls = Controls(mode="render", budget=None, policy=None, token=None)
     fit = RenderedRequest({"model": "m"})
-    ended = ProxiedCall("s", fit, Conversation(), controls, recording, messages=3)
+    call_of_session = ProxiedCall("s", fit, Conversation(), controls, recording_task, messages=3)
     client: Any = SimpleNamespace(call=call)
-    UsageNotes(client).add(ended, None, "rendered")
+    UsageNotes(client).add(call_of_session, None, "rendered")
     clock = loop.time
     for hours in (1, 2):
         loop.time = lambda hours=hours: clock() + 3600 * hours  # type: ignore[method-assign,misc]

@@ -15,7 +15,7 @@ from tests.support.scripted_model import ModelRequest, Reply, json_reply
 
 WINDOW = 8_000
 BYTES = 4
-SAYS = [
+WORDINGS = [
     "This model's maximum context length is {most} tokens. However, your messages resulted in "
     "{count} tokens.",
     "prompt is too long: {count} tokens > {most} maximum",
@@ -26,18 +26,18 @@ SAYS = [
 class Refusing:
     """A double of a model that refuses more than `WINDOW` tokens of four bytes."""
 
-    def __init__(self, setup: Setup, says: str) -> None:
+    def __init__(self, setup: Setup, wording: str) -> None:
         self.prompts: list[Json] = []
-        self.refused = 0
-        self.says = says
+        self.refusal_count = 0
+        self.wording = wording
         self._answer = json_reply({"id": "1", "usage": {}})
         setup.model.answer = self
 
     def __call__(self, request: ModelRequest) -> Reply:
         body, count = request.json, len(request.body) // BYTES
         if count > WINDOW:
-            self.refused += 1
-            error_text = self.says.format(most=WINDOW, count=count)
+            self.refusal_count += 1
+            error_text = self.wording.format(most=WINDOW, count=count)
             error = {"type": "invalid_request_error", "message": error_text}
             return json_reply({"error": error}, 400)
         self.prompts.append(body)
@@ -46,7 +46,7 @@ class Refusing:
 
 def agent_with_turns(kind: type[Agent], setup: Setup, turns: int) -> Agent:
     """Return an agent with this many turns that the service does not have yet."""
-    agent = kind(setup, uuid.uuid4().hex).grown(turns)
+    agent = kind(setup, uuid.uuid4().hex).add_turns(turns)
     agent.extra["model"] = "own-model"
     return agent
 
@@ -59,14 +59,14 @@ def setup_without_service(start: Start, monkeypatch: pytest.MonkeyPatch) -> Setu
 
 
 @pytest.mark.parametrize(
-    ("kind", "says"), [(kind, SAYS[number % 3]) for number, kind in enumerate(AGENTS)]
+    ("kind", "wording"), [(kind, WORDINGS[number % 3]) for number, kind in enumerate(AGENTS)]
 )
 def test_refused_history_is_truncated_without_service(
-    setup_without_service: Setup, kind: type[Agent], says: str
+    setup_without_service: Setup, kind: type[Agent], wording: str
 ) -> None:
     agent = agent_with_turns(kind, setup_without_service, 60)
     all_of_it = agent.results(agent.items)
-    model = Refusing(setup_without_service, says)
+    model = Refusing(setup_without_service, wording)
     assert len(json.dumps(agent.items)) // BYTES > 1.5 * WINDOW
     response = agent.post()
     assert response.status_code == 200, response.text
@@ -79,25 +79,25 @@ def test_refused_history_is_truncated_without_service(
     matches = re.findall(r'"(?:tool_call_id|tool_use_id)": "(\w+)"', text)
     assert all(text.count(f'"{name}"') >= 2 for name in matches)
     # The proxy remembers the refusal.
-    refused = model.refused
+    refusal_count = model.refusal_count
     assert agent.post().status_code == 200
-    assert model.refused == refused
+    assert model.refusal_count == refusal_count
     sizes = [len(json.dumps(body)) for body in model.prompts]
-    assert "{count}" not in says or sizes[-1] >= 0.95 * sizes[0]
+    assert "{count}" not in wording or sizes[-1] >= 0.95 * sizes[0]
 
 
 def test_compaction_is_truncated_to_window(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agents, "FILLER", FILLER * 3)
     setup = start()
     agent = agent_with_turns(AGENTS[0], setup, 60)
-    model = Refusing(setup, SAYS[0])
+    model = Refusing(setup, WORDINGS[0])
     response = agent.post(x_contextrender_compaction="on")
     assert response.status_code == 200, response.text
     assert response.headers["x-contextrender-full-history"] == "compaction"
     assert len(json.dumps(model.prompts[-1])) // BYTES > 0.75 * WINDOW
-    refused = model.refused
+    refusal_count = model.refusal_count
     assert agent.post(x_contextrender_compaction="on").status_code == 200
-    assert model.refused == refused  # the proxy remembers the refusal
+    assert model.refusal_count == refusal_count  # the proxy remembers the refusal
 
 
 def test_other_refusal_is_forwarded(setup_without_service: Setup) -> None:
@@ -111,7 +111,7 @@ def test_other_refusal_is_forwarded(setup_without_service: Setup) -> None:
 
 def test_observed_history_is_never_truncated(setup_without_service: Setup) -> None:
     agent = agent_with_turns(AGENTS[0], setup_without_service, 60)
-    Refusing(setup_without_service, SAYS[0])
+    Refusing(setup_without_service, WORDINGS[0])
     assert agent.post(x_contextrender_mode="observe").status_code == 400
 
 
@@ -120,7 +120,7 @@ def test_single_long_result_is_truncated(
 ) -> None:
     monkeypatch.setattr(agents, "FILLER", FILLER * 200)
     agent = agent_with_turns(AGENTS[0], setup_without_service, 2)
-    model = Refusing(setup_without_service, SAYS[0])
+    model = Refusing(setup_without_service, WORDINGS[0])
     assert agent.post().status_code == 200
     (result,) = agent.results(model.prompts[-1][agent.key])
     assert "cut to fit" in result
@@ -132,7 +132,7 @@ def test_single_long_user_message_is_truncated(
 ) -> None:
     monkeypatch.setattr(agents, "TASK", f"{agents.TASK} {'A long log. ' * 5_000}So much for that.")
     agent = agent_with_turns(kind, setup_without_service, 3)
-    model = Refusing(setup_without_service, SAYS[0])
+    model = Refusing(setup_without_service, WORDINGS[0])
     assert agent.post().status_code == 200
     request_text = json.dumps(model.prompts[-1])
     assert "Find out which hosts are slow" in request_text and "So much for that." in request_text
@@ -147,7 +147,7 @@ def test_truncated_first_message_keeps_its_blocks(setup_without_service: Setup) 
     blocks = [
         {"type": "text", "text": text, **(mark if text is texts[-1] else {})} for text in texts
     ]
-    model = Refusing(setup_without_service, SAYS[0])
+    model = Refusing(setup_without_service, WORDINGS[0])
     for path, fields in (("/v1/messages", {"max_tokens": 9}), ("/v1/chat/completions", {})):
         body = {"model": "m", "messages": [{"role": "user", "content": blocks}], **fields}
         assert setup_without_service.post(path, body).status_code == 200
@@ -164,11 +164,11 @@ def test_budget_follows_the_refused_window(start: Start, monkeypatch: pytest.Mon
     monkeypatch.setattr(agents, "FILLER", FILLER * 3)
     setup = start(budget=2 * WINDOW, policy="contextrender_cache_aware")
     agent = agent_with_turns(AGENTS[0], setup, 60)
-    model = Refusing(setup, SAYS[0])
-    assert (agent.post().status_code, model.refused > 0) == (200, True)
-    refused = model.refused
+    model = Refusing(setup, WORDINGS[0])
+    assert (agent.post().status_code, model.refusal_count > 0) == (200, True)
+    refusal_count = model.refusal_count
     second = agent.post()
-    assert (second.status_code, model.refused) == (200, refused)
+    assert (second.status_code, model.refusal_count) == (200, refusal_count)
     assert "x-contextrender-truncated-to" not in second.headers
     assert int(second.headers["x-contextrender-tokens-after"]) > WINDOW / 3
     assert "x-contextrender-fail-open" not in second.headers
@@ -199,30 +199,30 @@ def test_refusal_without_numbers_cuts_no_other_history(
     for count in turns:
         agent = agent_with_turns(AGENTS[0], setup_without_service, count)
         if count == 60:
-            Refusing(setup_without_service, SAYS[0])
+            Refusing(setup_without_service, WORDINGS[0])
         else:
             error = {"code": "context_length_exceeded", "message": "too long"}
             model.answer = lambda _, error=error: json_reply({"error": error}, 400)
         assert agent.post().status_code == (200 if count == 60 else 400)
     other = agent_with_turns(AGENTS[0], setup_without_service, 12)
-    Refusing(setup_without_service, SAYS[0])
+    Refusing(setup_without_service, WORDINGS[0])
     assert "x-contextrender-truncated-to" not in other.post().headers
     assert model.requests[-1].json == other.body
 
 
 @pytest.mark.parametrize("turns", [0, 1, 60])
 @pytest.mark.parametrize(
-    ("kind", "says"), [(kind, SAYS[number % 3]) for number, kind in enumerate(AGENTS)]
+    ("kind", "wording"), [(kind, WORDINGS[number % 3]) for number, kind in enumerate(AGENTS)]
 )
 def test_reply_reports_exactly_the_cuts_of_its_request(
-    setup_without_service: Setup, kind: type[Agent], turns: int, says: str
+    setup_without_service: Setup, kind: type[Agent], turns: int, wording: str
 ) -> None:
     """However often it is refused, and also if nothing is left to cut."""
     agent = agent_with_turns(kind, setup_without_service, turns)
-    error = {"type": "invalid_request_error", "message": says.format(most=4, count=9_000)}
+    error = {"type": "invalid_request_error", "message": wording.format(most=4, count=9_000)}
     setup_without_service.model.answer = lambda _: json_reply({"error": error}, 400)
     for _ in range(3):
         response = agent.post()
         is_cut = setup_without_service.model.requests[-1].json != agent.body
         assert ("x-contextrender-truncated-to" in response.headers) == is_cut
-        agent.grown(1)
+        agent.add_turns(1)

@@ -48,13 +48,13 @@ def test_agents_continue_when_a_worker_is_killed(
         status = f"{url}/contextrender/status"
         proxy = stack.enter_context(serving_program(command, environment, status, tmp_path))
 
-        def connected() -> Setup:
+        def connect() -> Setup:
             http = stack.enter_context(httpx.Client(base_url=url, timeout=PATIENCE))
             return Setup(url, model, http, shared_setup.service, shared_setup.proxy)
 
         names = [f"run-{uuid.uuid4().hex[:8]}" for _ in range(4)]
         agents = [
-            kind(connected(), name, streams=number % 2 == 0)
+            kind(connect(), name, streams=number % 2 == 0)
             for number, (kind, name) in enumerate(zip(AGENTS, names, strict=True))
         ]
         for agent in agents:
@@ -69,7 +69,7 @@ def test_agents_continue_when_a_worker_is_killed(
         wait_until(lambda: min(before) not in workers(proxy))
 
         for agent in agents:  # agents of the killed worker reconnect
-            agent.setup = connected()
+            agent.setup = connect()
             results = agent.results(agent.run(1)[-1][agent.key])
             assert any(finding(7) in result for result in results)
             assert "x-contextrender-fail-open" not in agent.response.headers

@@ -52,18 +52,18 @@ def environment(tmp_path: Path) -> dict[str, str]:
 def wrap(tmp_path: Path, environment: dict[str, str]) -> Iterator[Callable[..., object]]:
     """Return a function that starts a waiting wrapped agent, which writes its provider's address to
     a file."""
-    started: list[subprocess.Popen[bytes]] = []
+    processes: list[subprocess.Popen[bytes]] = []
 
     def start(name: str) -> tuple[subprocess.Popen[bytes], Path]:
         address_file = tmp_path / name
         command = [*WRAP, sys.executable, "-c", AGENT, str(address_file)]
         with (tmp_path / f"{name}.err").open("wb") as errors:
             process = subprocess.Popen(command, env=environment, stderr=errors)
-        started.append(process)
+        processes.append(process)
         return process, address_file
 
     yield start
-    for process in started:
+    for process in processes:
         if process.poll() is None:
             process.kill()
             process.wait()
@@ -132,13 +132,13 @@ def test_terminal_shows_provider_and_one_time_link(
     termios.tcsetwinsize(terminal, (24, 80))
     process = subprocess.Popen(command, env=environment, stderr=terminal, stdin=subprocess.DEVNULL)
     os.close(terminal)
-    received = b""
+    data = b""
     with suppress(OSError):  # raised once no process has the terminal open
         while piece := os.read(controller, 4096):
-            received += piece
+            data += piece
     os.close(controller)
     assert process.wait(timeout=WAIT) == 0
-    text = received.decode()
+    text = data.decode()
     assert "between true and http://127.0.0.1:9/v1: budget auto" in text
     assert "#token=" not in text
     (url, code) = re.findall(r"(http://\S+)/console/#code=(\S+)", text)[0]

@@ -49,8 +49,8 @@ class Delegating(Namespaced, Counting):
     def answer(self, request: ModelRequest) -> Reply:
         """Return the reply with the subagent's id in the place of `AGENT_ID`."""
         reply = super().answer(request)
-        if spawned := SPAWNED_AGENT.search(request.body):
-            reply.chunks = [chunk.replace(AGENT_ID.encode(), spawned[1]) for chunk in reply.chunks]
+        if match := SPAWNED_AGENT.search(request.body):
+            reply.chunks = [chunk.replace(AGENT_ID.encode(), match[1]) for chunk in reply.chunks]
         return reply
 
 

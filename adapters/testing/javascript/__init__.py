@@ -84,8 +84,8 @@ def install(folder: Path, packages: Path, client: Path) -> None:
     modules.mkdir()
     for module in packages.iterdir():
         (modules / module.name).symlink_to(module)
-    with tarfile.open(client) as packed:
-        packed.extractall(modules, filter="data")
+    with tarfile.open(client) as archive:
+        archive.extractall(modules, filter="data")
     (modules / "@contextrender").mkdir()
     (modules / "package").rename(modules / "@contextrender" / "client")
 
