@@ -1,1 +1,1 @@
-"""One folder an agent runtime: what it takes to use it with ContextRender, and its test."""
+"""One folder per agent runtime: what the runtime needs to use ContextRender, and its test."""

@@ -38,7 +38,7 @@ def main() -> None:
 
     @agent.tool_plain
     def look(host: str) -> str:
-        """Tell about a host."""
+        """Return a text about a host."""
         return next(texts)
 
     first = agent.run_sync("Look at two hosts.", conversation_id="hosts")

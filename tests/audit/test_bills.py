@@ -115,7 +115,7 @@ def test_codex_rate_limits_are_no_call_and_earlier_format_is_named(home: Path) -
 
 
 def test_codex_counts_of_the_session_alone_are_read_as_differences(home: Path) -> None:
-    """The third one repeats the second. The fourth session's counts began anew."""
+    """The third count repeats the second one. The fourth count begins at zero again."""
     counts = [count(minute, total, 0) for minute, total in enumerate([1000, 3000, 3000, 500])]
     for record in counts:
         del record["payload"]["info"]["last_token_usage"]

@@ -162,7 +162,7 @@ def test_run_with_rendered_prompts_is_recognised() -> None:
 
 
 def shortened_runs(has_other_run: bool) -> dict[str, list[Json]]:
-    """Return the files of a run that `wrap` shortened, and of one without results to omit."""
+    """Return the files of a run that `wrap` shortened, and of a run without results to omit."""
     long_result = [result("a") | {"content": "plain words " * 4_000}]
     calls = [
         answer_line("2", "m1", use("a"), 1),

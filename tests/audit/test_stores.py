@@ -91,7 +91,8 @@ def event(id: str, role: str, content: object, **fields: object) -> Json:
 
 
 def openclaw(home: Path, *events: object) -> AuditInput:
-    """Read a store with these events; every other one is compressed, as large ones are."""
+    """Read a store with these events. Every second one is compressed, as OpenClaw compresses
+    large events."""
     path = home / "agents" / "main" / "agent" / "openclaw-agent.sqlite"
     path.parent.mkdir(parents=True)
     with closing(sqlite3.connect(path)) as store:

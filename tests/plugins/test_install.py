@@ -85,7 +85,7 @@ def test_dry_run_lists_changes_and_uninstall_undoes_them(machine: Machine, name:
 
 
 def machine_status(machine: Machine) -> int:
-    """Return doctor's status: this home may lack other things."""
+    """Return the exit status of `doctor`, which also fails if this home lacks other things."""
     environment = {"HOME": str(machine.home), "PATH": f"{machine.bin}:/usr/bin:/bin"}
     environment["CONTEXTRENDER_DATA"] = str(machine.data)
     return contextrender("doctor", environment=environment).returncode

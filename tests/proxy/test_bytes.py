@@ -177,7 +177,7 @@ ODD_BODIES = {
 
 @pytest.mark.parametrize("kind", ODD_BODIES)
 def test_body_that_cannot_be_written_again_is_forwarded_as_it_is(setup: Setup, kind: str) -> None:
-    """The provider says what is wrong with it. No part of it is omitted."""
+    """The provider answers with an error. No part of the body is omitted."""
     raw = ODD_BODIES[kind]
     headers = {"x-contextrender-budget": "600", "content-type": "application/json"}
     setup.http.post(f"/s/{uuid.uuid4().hex}{PATHS['chat']}", content=raw, headers=headers)
@@ -186,7 +186,7 @@ def test_body_that_cannot_be_written_again_is_forwarded_as_it_is(setup: Setup, k
 
 @pytest.mark.parametrize("value", ["plain", "é 漢".encode(), b"a  b;q=0.1,\tc", b'"quoted\\"'])
 def test_header_value_keeps_its_bytes(setup: Setup, value: str | bytes) -> None:
-    """Values that are no UTF-8 excepted, which the library cannot write."""
+    """This excludes values that are no UTF-8, because the library cannot write them."""
     raw = value.encode() if isinstance(value, str) else value
     headers = [(b"X-Trace-Note", raw), (b"x-other", b"1"), (b"x-other", b"2")]
     body = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}

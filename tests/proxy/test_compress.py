@@ -59,7 +59,8 @@ def test_messages_fit_and_omitted_results_are_retrievable(
 
 
 def test_another_proxy_knows_ids_from_their_reply_on(setup: Setup, start: Start) -> None:
-    """The ids are in the store before the reply is sent; a dozen replies, because a race hides."""
+    """The ids are in the store before the reply is sent. One reply may not show a race, so
+    twelve are checked."""
     other, messages = start(), history(setup)
     for _ in range(12):
         first_id = compress(setup, messages, session=uuid.uuid4().hex)["ccr_hashes"][0]

@@ -45,7 +45,7 @@ def surfaces(session: str) -> dict[str, Callable[[ContextRender], Any]]:
 
 
 def check_apart(setup: Setup, session: str, other: str) -> None:
-    """Assert that no surface finds anything of the other session."""
+    """Assert that no function which reads the session returns text of the other session."""
     assert session != other
     client = setup.service
     for name, look in surfaces(session).items():

@@ -1,4 +1,4 @@
-"""What the proxy forwards is unchanged."""
+"""The proxy forwards requests and replies unchanged."""
 
 import asyncio
 import gzip

@@ -345,7 +345,7 @@ def test_request_text_in_an_error_is_not_a_refusal(setup: Setup) -> None:
 @pytest.mark.parametrize("budget", ["600", "20000"])
 @pytest.mark.parametrize("dialect", PATHS)
 def test_call_is_tried_at_most_three_times(setup: Setup, dialect: str, budget: str) -> None:
-    """Of a shortened history, and of one that fits; the next calls bring more."""
+    """This holds for a shortened history and for one that fits. The next calls add steps."""
     setup.model.answer = lambda _: json_reply(error("prompt is too long"), 400)
     path = f"/s/{uuid.uuid4().hex}{PATHS[dialect]}"
     model = uuid.uuid4().hex

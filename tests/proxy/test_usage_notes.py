@@ -213,7 +213,7 @@ def test_observed_call_is_recorded_as_full(setup: Setup) -> None:
 
 @pytest.mark.anyio
 async def test_usage_is_reported_after_its_call_is_recorded() -> None:
-    """The recording may take an hour. By the clock of the event loop, which the test sets."""
+    """The recording may take an hour by the clock of the event loop, which the test sets."""
     reports: list[Json] = []
 
     async def call(name: str, fields: Json, token: str | None) -> None:

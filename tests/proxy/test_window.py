@@ -194,7 +194,7 @@ def test_history_that_fits_is_sent_whole_whatever_its_bytes(
 def test_refusal_without_numbers_cuts_no_other_history(
     setup_without_service: Setup, turns: tuple[int, int]
 ) -> None:
-    """It says nothing of the model's window, also if another refusal has numbers."""
+    """Such a refusal does not give the model's window, also if another refusal has numbers."""
     model = setup_without_service.model
     for count in turns:
         agent = agent_with_turns(AGENTS[0], setup_without_service, count)
@@ -217,7 +217,7 @@ def test_refusal_without_numbers_cuts_no_other_history(
 def test_reply_reports_exactly_the_cuts_of_its_request(
     setup_without_service: Setup, kind: type[Agent], turns: int, wording: str
 ) -> None:
-    """However often it is refused, and also if nothing is left to cut."""
+    """This holds however often the request is refused, and also if nothing more can be cut."""
     agent = agent_with_turns(kind, setup_without_service, turns)
     error = {"type": "invalid_request_error", "message": wording.format(most=4, count=9_000)}
     setup_without_service.model.answer = lambda _: json_reply({"error": error}, 400)
