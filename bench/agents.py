@@ -106,9 +106,9 @@ class Agent:
         # The prepared JSON of the messages is inserted before the closing brace.
         open_object = json.dumps(fields).removesuffix("}").encode()
         body = open_object + b', "messages": ' + self._turns[self._next_turn] + b"}"
-        started = time.perf_counter()
+        start_time = time.perf_counter()
         status, answer = await self._wire.post("render", body, self.session)
-        observations.seconds.append(time.perf_counter() - started)
+        observations.seconds.append(time.perf_counter() - start_time)
         if status != 200:
             observations.errors[f"{status} {answer[:120]!r}"] += 1
             return
@@ -165,9 +165,9 @@ class Crowd:
     async def work(self, seconds: float) -> None:
         """Let the agents work for some seconds, and add the measurements."""
         service_cpu, client_cpu = self._service.cpu_seconds(), time.process_time()
-        started = time.perf_counter()
+        start_time = time.perf_counter()
         await run_agents(self._agents, seconds, self._observations)
-        self._seconds += time.perf_counter() - started
+        self._seconds += time.perf_counter() - start_time
         self._service_cpu += self._service.cpu_seconds() - service_cpu
         self._client_cpu += time.process_time() - client_cpu
 

@@ -64,12 +64,12 @@ class Caller:
         body: Json = {"model": "m", "stream": self._streams, "messages": self._messages}
         raw = json.dumps(body).encode()
         self._messages += self._run.turn()
-        started = time.perf_counter()
+        start_time = time.perf_counter()
         async with self._http.stream("POST", "/v1/chat/completions", content=raw) as response:
-            arrival_times = [time.perf_counter() - started async for _ in response.aiter_raw()]
+            arrival_times = [time.perf_counter() - start_time async for _ in response.aiter_raw()]
         assert response.status_code == 200, (self.route.name, response.status_code)
         assert "x-contextrender-fail-open" not in response.headers, response.headers
-        return [*arrival_times, time.perf_counter() - started]
+        return [*arrival_times, time.perf_counter() - start_time]
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -173,10 +173,10 @@ async def latency(routes: list[Route], messages: int, calls: int, *, streams: bo
 
 async def processor_time(caller: Caller, calls: int) -> float:
     """Return the processor seconds per call of the processes on the route."""
-    started = await cpu_when_idle(caller.route)
+    cpu_before = await cpu_when_idle(caller.route)
     for _ in range(calls):
         await caller.call()
-    return (await cpu_when_idle(caller.route) - started) / calls
+    return (await cpu_when_idle(caller.route) - cpu_before) / calls
 
 
 async def cpu_when_idle(route: Route) -> float:
@@ -199,9 +199,9 @@ async def throughput(routes: list[Route], messages: int, calls: int) -> Json:
             for _ in range(calls):
                 await caller.call()
 
-        started = time.perf_counter()
+        start_time = time.perf_counter()
         await asyncio.gather(*(work(caller) for caller in callers))
-        rates[route.name] = CLIENTS * calls / (time.perf_counter() - started)
+        rates[route.name] = CLIENTS * calls / (time.perf_counter() - start_time)
         for caller in callers:
             await caller.close()
     return rates

@@ -119,17 +119,17 @@ class RequestRunner:
     def all(self) -> Iterator[RequestPath]:
         """Send requests of each kind, and yield their profiles."""
         for output in ("messages", "plan"):
-            yield RequestPath(f"render, {output}", self._profiled(self._render(output)))
-        yield RequestPath("fit", self._profiled(self._fit()))
-        yield RequestPath("proxied chat", self._profiled(self._chat()))
+            yield RequestPath(f"render, {output}", self._profile(self._render(output)))
+        yield RequestPath("fit", self._profile(self._fit()))
+        yield RequestPath("proxied chat", self._profile(self._chat()))
         explain = {"session": "render-plan"}
-        yield RequestPath("explain", self._profiled(lambda: self._post("explain", explain)))
+        yield RequestPath("explain", self._profile(lambda: self._post("explain", explain)))
 
     def close(self) -> None:
         self._http.close()
         self._client.close()
 
-    def _profiled(self, request: Callable[[], Any]) -> list[Profile]:
+    def _profile(self, request: Callable[[], Any]) -> list[Profile]:
         """Return the profiles of `REPEATS` requests, after two that warm up."""
         for _ in range(2):
             request()

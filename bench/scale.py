@@ -121,9 +121,9 @@ def disk_bytes(service: Any, data: Path) -> int:
 
 def call(service: Any, walker: str, root: str, **fields: Any) -> float:
     """Call a walker and return the processor seconds of the call."""
-    started = time.thread_time()
+    start_time = time.thread_time()
     service.runtime.call(walker, json.loads(json.dumps(fields)), root)
-    return time.thread_time() - started
+    return time.thread_time() - start_time
 
 
 def record_sessions(service: Any, roots: list[str], sessions: int) -> float:

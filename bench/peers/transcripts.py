@@ -19,10 +19,11 @@ class SentHistory:
     def extend(self, messages: Sequence[Message]) -> None:
         """Append messages. A result answers the first open call with its id."""
         self.messages += [
-            self._renamed(position, m) for position, m in enumerate(messages, len(self.messages))
+            self._with_unique_ids(position, m)
+            for position, m in enumerate(messages, len(self.messages))
         ]
 
-    def _renamed(self, position: int, message: Message) -> Json:
+    def _with_unique_ids(self, position: int, message: Message) -> Json:
         """Return a message whose calls, or whose result, have unique ids."""
         renamed = dict(message)
         if message.get("tool_calls"):

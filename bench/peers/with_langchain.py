@@ -28,7 +28,7 @@ def make(variant):
         if variant == "clear":
             ClearToolUsesEdit(trigger=tokens).apply(converted, count_tokens=count)
         elif variant == "clear fitted":
-            converted = _fitted(messages, tokens, converted, count)
+            converted = _clear_to_fit(messages, tokens, converted, count)
         else:
             converted = trim_messages(
                 converted,
@@ -42,7 +42,7 @@ def make(variant):
     return shorten
 
 
-def _fitted(messages, tokens, converted, count):
+def _clear_to_fit(messages, tokens, converted, count):
     """Return the history cleared with as many of its newest results as fit the budget."""
     for keep in range(sum(message["role"] == "tool" for message in messages), -1, -1):
         cleared = [message.model_copy() for message in converted]

@@ -42,14 +42,14 @@ def _opencode_pruning(messages: Sequence[Json], _: int) -> list[Json]:
     cleared: set[int] = set()
     turn_ends = [at for at, message in enumerate(messages) if at and message["role"] == "user"]
     for end in turn_ends:
-        cleared |= _pruned(messages[:end], cleared)
+        cleared |= _select_to_clear(messages[:end], cleared)
     return [
         {**message, "content": CLEARED} if position in cleared else message
         for position, message in enumerate(messages)
     ]
 
 
-def _pruned(messages: Sequence[Json], cleared: set[int]) -> set[int]:
+def _select_to_clear(messages: Sequence[Json], cleared: set[int]) -> set[int]:
     """Return the positions of the results that are cleared now, besides those cleared before."""
     turns = result_tokens = 0
     size_by_position: dict[int, int] = {}

@@ -75,12 +75,12 @@ def test_lineage_of_one_result_is_shown(console: Console, service: Service) -> N
     brought = {call: number for number, call in enumerate(graph["calls"])}
     edges = [(edge["result"], brought.get(edge["operation"])) for edge in graph["edges"]]
     middle = next(end for _, end in edges if end is not None and any(a == end for a, _ in edges))
-    before = reached([(end, start) for start, end in edges], middle)
+    before = reachable_results([(end, start) for start, end in edges], middle)
     address = f"#/session/{LARGE}/graph?node=r{middle}"
     page = console.page
     page.evaluate("where => { location.hash = where }", address)
     page.get_by_role("button", name="Show its lineage alone").click()
-    count = len(before | reached(edges, middle))
+    count = len(before | reachable_results(edges, middle))
     expect(page.locator(".graph .summary")).to_contain_text(re.compile(rf"^{count:,} results"))
     assert f"focus=r{middle}" in page.url
     expect(page.get_by_role("heading", name="Used", exact=True)).to_be_visible()
@@ -92,7 +92,7 @@ def test_lineage_of_one_result_is_shown(console: Console, service: Service) -> N
     expect(page.locator(".graph .summary")).to_contain_text("drawn as")
 
 
-def reached(edges: list[Any], start: int) -> set[int]:
+def reachable_results(edges: list[Any], start: int) -> set[int]:
     """Return a result and all results reachable from it."""
     reachable = {start}
     while more := {end for begin, end in edges if begin in reachable} - reachable - {None}:

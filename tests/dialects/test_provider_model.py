@@ -185,7 +185,7 @@ def calls_in(dialect: str, body: Json) -> list[Json]:
     return [block for block in blocks if block["type"] == "tool_use"]
 
 
-def unsigned(call: Json) -> Json:
+def without_signature(call: Json) -> Json:
     names = ("extra_content", "provider_specific_fields", SIGNATURE)
     return {name: value for name, value in call.items() if name not in names}
 
@@ -235,10 +235,10 @@ def test_provider_gets_valid_request_for_any_plan(dialect: str, data: st.DataObj
         new_item[len(new_item) - len(original_item) :] if dialect == "responses" else new_item
     ) == original_item
     # The calls keep their order, and the first call of each step has the signature of its step.
-    original = [unsigned(call) for call in calls_in(dialect, before)]
+    original = [without_signature(call) for call in calls_in(dialect, before)]
     places, at = [], -1
     for sent_call in calls_in(dialect, new_body):
-        at = original.index(unsigned(sent_call), at + 1)
+        at = original.index(without_signature(sent_call), at + 1)
         places.append(at)
     owners = [(step, n) for step in history for n in range(step.width)]
     if ids == "own":

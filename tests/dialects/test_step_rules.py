@@ -10,7 +10,13 @@ from contextrender_bridge.client.fitting import dialect_of
 from contextrender_bridge.dialects import DIALECTS, MessagePlan, Transcript
 from contextrender_bridge.dialects.message_plan import OMITTED_TEXT
 
-from tests.support.provider_rules import SIGNATURE, faults, newest, signature, unsigned
+from tests.support.provider_rules import (
+    SIGNATURE,
+    faults,
+    items_without_signature,
+    newest,
+    signature,
+)
 
 ASK: Json = {"role": "user", "content": "Find the fault."}
 Signed = Callable[[Json, str], Json]
@@ -117,7 +123,7 @@ def test_first_kept_call_is_signed(dialect: str, sign: Signed) -> None:
     new_body = without(transcript, results[0], results[3], results[4])
     assert body == before
     assert not faults(dialect, new_body)
-    assert not unsigned(dialect, new_body)
+    assert not items_without_signature(dialect, new_body)
     text = str(new_body)
     assert all(f"SIG{n}" in text for n in range(3))
     # A step without calls needs no signature.

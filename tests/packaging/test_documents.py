@@ -115,10 +115,10 @@ def test_every_adapter_has_a_row() -> None:
 def test_adapter_row_has_locked_version(adapter: str) -> None:
     matches = re.findall(r"\d+(?:\.\w+)+", ROWS[adapter])
     assert matches, f"{adapter}: no version in its row"
-    assert set(matches) <= _locked(adapter)
+    assert set(matches) <= _locked_versions(adapter)
 
 
-def _locked(adapter: str) -> set[str]:
+def _locked_versions(adapter: str) -> set[str]:
     """Return the locked versions of an adapter's packages; its runtime may have its own folder."""
     folder = ADAPTERS / adapter
     versions = {

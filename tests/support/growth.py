@@ -14,8 +14,8 @@ def grows_in_proportion(work: Callable[[int], object], size: int) -> bool:
     """
 
     def seconds(length: int) -> float:
-        started = time.process_time()
+        start_time = time.process_time()
         work(length)
-        return max(time.process_time() - started, SHORTEST_SECONDS)
+        return max(time.process_time() - start_time, SHORTEST_SECONDS)
 
     return any(seconds(4 * size) < 10 * seconds(size) for _ in range(3))

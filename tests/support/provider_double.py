@@ -84,7 +84,7 @@ def failure(status: int) -> tuple[int, Any]:
     return status, {"error": {"message": "scripted failure", "type": "scripted", "code": status}}
 
 
-def stalled(released: threading.Event, reply: Any = None) -> tuple[int, Any]:
+def reply_late(released: threading.Event, reply: Any = None) -> tuple[int, Any]:
     """Return a reply after `released` is set, or after a minute."""
     released.wait(60)
     return 200, reply

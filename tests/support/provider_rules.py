@@ -22,7 +22,7 @@ def signature(call: Json) -> Any:
     return google.get(SIGNATURE) or fields.get(SIGNATURE) or call.get(SIGNATURE)
 
 
-def unsigned(dialect: str, body: Json) -> list[int]:
+def items_without_signature(dialect: str, body: Json) -> list[int]:
     """Return the items of the steps whose first call is not signed, which Gemini requires."""
     if dialect == "chat":
         steps = {n: i["tool_calls"] for n, i in enumerate(body["messages"]) if i.get("tool_calls")}

@@ -232,7 +232,7 @@ class RetainedText:
     tokens: int
 
 
-def retained(messages: Sequence[Json], budget: int, count: Count) -> RetainedText:
+def retain_text(messages: Sequence[Json], budget: int, count: Count) -> RetainedText:
     """Drop the oldest turns until the text fits, but never the first user message or the last
     turn."""
     outside = outside_budget(messages)
@@ -319,7 +319,7 @@ def candidates(
     """Return every result in history order."""
     call_of_result, number, scores = answers(messages), turns(messages), reuse_scores(messages)
     similar = relevance(messages, embed, task_share)
-    text = retained(messages, budget, count)
+    text = retain_text(messages, budget, count)
     next_turn = 1 + sum(message["role"] == "assistant" for message in messages)
     rows = []
     for position, message in enumerate(messages):

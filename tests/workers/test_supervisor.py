@@ -48,7 +48,7 @@ class Running:
         assert self.process.stdout is not None
         return [self.process.stdout.readline().split() for _ in range(count)]
 
-    def started(self) -> dict[str, int]:
+    def wait_for_workers(self) -> dict[str, int]:
         """Return the workers' process ids by number, once all serve."""
         lines_read = self.lines(self.count + 1)
         assert ["ready"] in lines_read
@@ -69,7 +69,7 @@ def running(first: str = "pass", looks: int = 600, count: int = 2) -> Iterator[R
 def test_stuck_worker_is_replaced(count: int) -> None:
     last = str(count - 1)
     with running(looks=20, count=count) as supervisor:
-        workers = supervisor.started()
+        workers = supervisor.wait_for_workers()
         os.kill(workers[last], signal.SIGSTOP)
         ended, new = supervisor.lines(2)
         assert ended == ["gone", str(workers[last])]
@@ -87,7 +87,7 @@ def test_stop_status_of_a_worker_ends_supervisor() -> None:
 def test_signal_ends_all_workers_cleanly() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         with running() as supervisor:
-            workers = supervisor.started()
+            workers = supervisor.wait_for_workers()
             supervisor.process.send_signal(number)
             lines = supervisor.lines(4)
             assert {tuple(line) for line in lines} >= {("ended", "0"), ("ended", "1")}
@@ -97,7 +97,7 @@ def test_signal_ends_all_workers_cleanly() -> None:
 
 def test_workers_end_when_supervisor_is_killed() -> None:
     with running() as supervisor:
-        supervisor.started()
+        supervisor.wait_for_workers()
         supervisor.process.kill()
         assert sorted(supervisor.lines(2)) == [["alone", "0"], ["alone", "1"]]
 

@@ -106,7 +106,7 @@ def test_scores_and_selection_equal_reference(
     assert list(scores.relevance) == [candidate.relevance for candidate in candidates]
     assert scores.usefulness == pytest.approx(useful, abs=1e-12)
 
-    retained_tokens = slow_rules.retained(messages, budget, COUNTER.text).tokens
+    retained_tokens = slow_rules.retain_text(messages, budget, COUNTER.text).tokens
     free = budget - (rendered.text_tokens if plan.text.cut else retained_tokens)
     selected, limits = slow_rules.choice(
         candidates,
@@ -146,7 +146,7 @@ def test_retained_text_equals_reference(messages: list[Json], budget: int, polic
     rendered, _ = render(messages, budget, policy)
     if rendered.context.fits:
         return
-    expected = slow_rules.retained(messages, budget, COUNTER.text)
+    expected = slow_rules.retain_text(messages, budget, COUNTER.text)
     retained = rendered.selection.text
     assert list(retained.dropped_turns) == expected.dropped_turns
     assert bool(retained.cut) == (expected.tokens > budget)

@@ -14,7 +14,7 @@ from tests.support.provider_double import (
     chat_reply,
     failure,
     provider_of_process,
-    stalled,
+    reply_late,
 )
 
 pytestmark = pytest.mark.slow
@@ -93,7 +93,7 @@ def test_unusable_reply_raises_error(double: ProviderDouble, reply: str) -> None
 
 def test_hanging_model_ends_at_its_deadline(double: ProviderDouble) -> None:
     released = threading.Event()
-    double.answer = lambda _: stalled(released, compaction())  # a valid reply, but too late
+    double.answer = lambda _: reply_late(released, compaction())  # a valid reply, but too late
     with pytest.raises(ContextRenderError):
         compact_result(MODEL, RESULT, "q", 100, timeout=0.3, deadline=1.0)
     released.set()

@@ -23,7 +23,7 @@ from tests.support.provider_double import (
     embedding_reply,
     failure,
     provider_of_process,
-    stalled,
+    reply_late,
 )
 
 MODEL = "openai/scripted-embedding"
@@ -123,7 +123,7 @@ def test_refused_text_does_not_affect_others(double: ProviderDouble) -> None:
 
 def test_hanging_provider_costs_its_timeout_once(double: ProviderDouble) -> None:
     released = threading.Event()
-    double.answer = lambda _: stalled(released)
+    double.answer = lambda _: reply_late(released)
     subject = embedder(timeout=0.2, retries=0)
     with pytest.raises(EmbeddingUnavailable):
         subject.embed(["text"])
