@@ -1,7 +1,8 @@
 """Names and docstrings say what they mean (CONTRIBUTING.md, docs/glossary.md).
 
-No name is a participle, pronoun or adverb alone, a function's docstring begins with a verb, a
-class's with a noun, and no two public classes, nodes or walkers share a name.
+No name is a participle, pronoun or adverb alone, in the product and in its tests. A function's
+docstring begins with a verb, and a class's with a noun. No two public classes, nodes or walkers
+share a name.
 """
 
 import ast
@@ -11,6 +12,8 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -80,28 +83,42 @@ def is_bare(name: str) -> bool:
     return name.strip("_").lower() in BARE
 
 
-def python_findings(path: str) -> Iterator[str]:
-    """Return the findings of a Python file, each with its line."""
+def names_in(node: ast.AST) -> list[str]:
+    """Return the names that a node of a Python file declares: functions, classes, parameters,
+    fields and variables."""
+    match node:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return [name]
+        case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
+            return [name]
+        case ast.Attribute(attr=name, ctx=ast.Store()) | ast.alias(asname=str(name)):
+            return [name]
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+            return [name]
+        case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+            return [name]
+    return []
+
+
+def bare_names(path: str) -> Iterator[str]:
+    """Return the bare names of a Python file, each with its line."""
     for node in ast.walk(tree_of(path)):
-        names: list[str] = []
+        for name in filter(is_bare, names_in(node)):
+            yield f"{path}:{getattr(node, 'lineno', 0)}: {name}: say what it is"
+
+
+def docstring_findings(path: str) -> Iterator[str]:
+    """Return the functions and classes of a Python file with a wrong docstring, and their lines."""
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            arguments = node.args
-            every = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
-            names = [node.name, *(argument.arg for argument in every)]
             is_property = any("property" in ast.dump(d) for d in node.decorator_list)
             refused = NOT_A_NOUN if is_property else NOT_A_VERB
-            if fault := fault_of(ast.get_docstring(node) or "", refused):
-                yield f"{path}:{node.lineno}: {node.name}: {fault}"
         elif isinstance(node, ast.ClassDef):
-            names = [node.name]
-            if fault := fault_of(ast.get_docstring(node) or "", NOT_A_NOUN):
-                yield f"{path}:{node.lineno}: {node.name}: {fault}"
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names = [node.id]
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            names = [node.attr]
-        for name in filter(is_bare, names):
-            yield f"{path}:{getattr(node, 'lineno', 0)}: {name}: say what it is"
+            refused = NOT_A_NOUN
+        else:
+            continue
+        if fault := fault_of(ast.get_docstring(node) or "", refused):
+            yield f"{path}:{node.lineno}: {node.name}: {fault}"
 
 
 def jac_names(text: str) -> Iterator[tuple[int, str]]:
@@ -158,11 +175,40 @@ def class_names() -> Iterator[tuple[str, str]]:
 
 
 def test_names_and_docstrings_are_plain() -> None:
-    sources = files("py_bridge/**.py", "adapters/**.py", "bench/**.py", "clients/**.py")
-    product = [path for path in sources if not Path(path).name.startswith("test_")]
-    findings = [finding for path in product for finding in python_findings(path)]
+    product = files("py_bridge/**.py", "adapters/**.py", "bench/**.py", "clients/**.py")
+    findings = [f for path in (*product, *files("tests/**.py")) for f in bare_names(path)]
+    for path in product:
+        if not Path(path).name.startswith("test_"):
+            findings += docstring_findings(path)
     findings += [finding for path in jac_files() for finding in jac_findings(path)]
     assert not findings, "\n".join(findings)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def told(): pass",
+        "class Told: pass",
+        "def read(told): pass",
+        "def read(*, _told=1): pass",
+        "def read(*told): pass",
+        "def read(**told): pass",
+        "read = lambda told: 1",
+        "TOLD = 1",
+        "self.told = 1",
+        "class Reply:\n    told: int",
+        "texts = [1 for told in texts]",
+        "if told := 1: pass",
+        "import json as told",
+        "with read() as told: pass",
+        "try: pass\nexcept ValueError as told: pass",
+        "match text:\n    case [*told]: pass",
+        "match text:\n    case {**told}: pass",
+    ],
+)
+def test_bare_names_are_found_in_every_declaration(code: str) -> None:
+    names = [name for node in ast.walk(ast.parse(code)) for name in names_in(node)]
+    assert [name.strip("_").lower() for name in filter(is_bare, names)] == ["told"]
 
 
 def test_no_two_classes_share_a_name() -> None:

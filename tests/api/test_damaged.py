@@ -552,12 +552,13 @@ def test_damaged_sessions_do_not_count_in_the_sums_of_tools(alice: User) -> None
     alice.api.refused("tools", 422, "corrupted", session="s", branch=0)
 
 
-JOINED = ("HasFirstCall", "AnsweredBy", "NextCall")
+CALL_EDGE_NAMES = ("HasFirstCall", "AnsweredBy", "NextCall")
 EDGES = ("Owns", "HasBranch", "HasFirstEvent", "HasResult", "Reuse")
 
 
 @pytest.mark.parametrize(
-    "name", ["Next", *(pytest.param(name, marks=pytest.mark.slow) for name in (*EDGES, *JOINED))]
+    "name",
+    ["Next", *(pytest.param(name, marks=pytest.mark.slow) for name in (*EDGES, *CALL_EDGE_NAMES))],
 )
 def test_check_finds_and_repairs_missing_edges(alice: User, name: str) -> None:
     record_session(alice)
@@ -580,10 +581,10 @@ def test_check_finds_and_repairs_missing_edges(alice: User, name: str) -> None:
     check_session_continues(alice.api)
 
 
-LOST = [(CALL_EDGES, "sums count"), ((), "messages of branch")]
+MISSING_CALLS = [(CALL_EDGES, "sums count"), ((), "messages of branch")]
 
 
-@pytest.mark.parametrize(("edges", "sentence"), LOST)
+@pytest.mark.parametrize(("edges", "sentence"), MISSING_CALLS)
 def test_check_finds_missing_model_calls(
     alice: User, edges: tuple[str, ...], sentence: str
 ) -> None:

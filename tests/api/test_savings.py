@@ -19,7 +19,7 @@ from tests.support.transcripts import (
     user,
 )
 
-OWN = ["gpt-5.1:input=2,cached=1,output=10", "*:input=1,output=1"]
+USER_PRICES = ["gpt-5.1:input=2,cached=1,output=10", "*:input=1,output=1"]
 
 
 def sums(rows: list[dict[str, Any]], name: str) -> Any:
@@ -66,7 +66,7 @@ def test_rows_are_grouped_by_client_model_policy_and_delivery(alice: User) -> No
 def test_own_prices_apply_and_can_show_a_loss(alice: User) -> None:
     """If cached tokens are free, a prompt that changes at each call costs more."""
     render_calls(alice.api, "run", agent_run(12), budget=900, model="gpt-5.1")
-    (row,) = alice.api("total_savings", prices=OWN)["rows"]
+    (row,) = alice.api("total_savings", prices=USER_PRICES)["rows"]
     uncached, cached = row["prompt"] - row["cached"], row["cached"]
     assert row["cost"] == pytest.approx((2 * uncached + cached + 10 * row["output"]) / 1e6)
     full = row["full_capped"] - row["full_capped_cached"]

@@ -14,7 +14,7 @@ from tests.support.transcripts import UNUSUAL, agent_run, assistant, render_call
 
 RUN = agent_run(8, lines=5)
 REWRITTEN = [*RUN[:6], assistant("Another way."), user("Which?"), *RUN[6:10]]
-AGAIN = [*REWRITTEN[:8], user("No.")]
+REWRITTEN_TWICE = [*REWRITTEN[:8], user("No.")]
 CANARY = "CANARY_5512"
 
 
@@ -22,7 +22,7 @@ def record_branches(api: Api, session: str) -> None:
     """Record a session of three branches; the second branch is written last."""
     api("sync", session=session, messages=RUN, settings={"budget": 700, "policy": "recency"})
     api("render", session=session, messages=REWRITTEN)
-    api("render", session=session, messages=AGAIN, policy="contextrender_cache_aware")
+    api("render", session=session, messages=REWRITTEN_TWICE, policy="contextrender_cache_aware")
     api("sync", session=session, messages=[*REWRITTEN, assistant("Done.")])
 
 
@@ -80,7 +80,7 @@ def without_times(export: Json) -> Json:
 def test_import_renders_and_exports_as_the_original(api: Api) -> None:
     record_branches(api, "first")
     api("sync", session="unusual", messages=UNUSUAL, model="gpt-4")
-    for name, lines in (("first", (RUN, REWRITTEN, AGAIN)), ("unusual", (UNUSUAL,))):
+    for name, lines in (("first", (RUN, REWRITTEN, REWRITTEN_TWICE)), ("unusual", (UNUSUAL,))):
         exported = api("export_session", session=name)
         import_reply = api("import_session", session=f"{name} copy", data=exported)
         assert import_reply["offset"] == api("inspect_session", session=name)["session"]["messages"]

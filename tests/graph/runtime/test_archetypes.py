@@ -24,7 +24,7 @@ TWO: dict[Any, tuple[Any, Any]] = {
     list: ([], [1]),
     dict: ({}, {"a": 1}),
 }
-STORED = [
+STORED_CLASSES = [
     ("events", ("Message", "ToolCall", "ToolResult", "ResultSummary")),
     ("session", ("Session", "Branch")),
     ("calls", ("ModelCall",)),
@@ -35,7 +35,7 @@ STORED = [
 
 
 @pytest.mark.parametrize(
-    ("module", "name"), [(module, name) for module, names in STORED for name in names]
+    ("module", "name"), [(module, name) for module, names in STORED_CLASSES for name in names]
 )
 def test_changed_field_changes_the_row(module: str, name: str) -> None:
     load_app(app_dir())

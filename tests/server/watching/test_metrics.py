@@ -53,7 +53,7 @@ def test_metrics_have_no_contents(client: httpx.Client, server: Server) -> None:
 
 BOARD = REPOSITORY / "deploy" / "grafana.json"
 PAGE = REPOSITORY / "docs" / "operations.md"
-ASKED: Json = {"model": "gpt-4o", "policy": "prune"}
+RENDER_SETTINGS: Json = {"model": "gpt-4o", "policy": "prune"}
 HISTORY = [{"role": "user", "content": "Go."}, {"role": "assistant", "content": "Gone."}]
 
 Names = dict[str, set[str]]
@@ -65,7 +65,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceInProce
     """Start a service with rendered calls; count deletions and failures by hand."""
     with in_process(tmp_path_factory.mktemp("dashboard") / "data") as service:
         for messages in (HISTORY[:1], HISTORY):
-            assert post(service, "render", session="s", messages=messages, **ASKED) == 200
+            assert post(service, "render", session="s", messages=messages, **RENDER_SETTINGS) == 200
         metrics = service.app.state.service.metrics
         metrics.deletions.labels("age").inc()
         metrics.fail_open.labels("late").inc()
@@ -192,7 +192,9 @@ def test_stored_calls_are_read_once_a_minute(
 
     before = stored_calls()
     for messages in (HISTORY[:1], HISTORY):
-        assert post(service, "render", session="minute", messages=messages, **ASKED) == 200
+        assert (
+            post(service, "render", session="minute", messages=messages, **RENDER_SETTINGS) == 200
+        )
     now += 59
     assert stored_calls() == before
     now += 1
