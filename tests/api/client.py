@@ -27,7 +27,9 @@ class Api:
 
         The usage of a call depends on what earlier calls have cached.
         """
-        return {k: v for k, v in self.report(walker, **fields).items() if k != "usage"}
+        return {
+            name: value for name, value in self.report(walker, **fields).items() if name != "usage"
+        }
 
     def report(self, walker: str, **fields: Any) -> Json:
         """Return the report of a successful call."""
@@ -37,14 +39,14 @@ class Api:
         (report,) = reply.json()["reports"]
         return dict(report)
 
-    def pages(self, walker: str, at: str = "start", **fields: Any) -> Iterator[Json]:
-        """Yield every page; the field `at` is the cursor of the next one."""
+    def pages(self, walker: str, cursor_field: str = "start", **fields: Any) -> Iterator[Json]:
+        """Yield every page. The field named `cursor_field` requests the page at a cursor."""
         while True:
             page: Json = self(walker, **fields)
             yield page
             if page["next"] is None:
                 return
-            fields[at] = page["next"]
+            fields[cursor_field] = page["next"]
 
     def rows(self, walker: str, name: str, **fields: Any) -> list[Any]:
         """Return the rows of all pages. A busy server may end a page early."""

@@ -19,7 +19,7 @@ from tests.api.graph import count_rows
 from tests.support.transcripts import agent_run, assistant, step, user
 
 RUN = agent_run(40, lines=5)
-CALLS = [at for at, message in enumerate(RUN) if message["role"] == "assistant"]
+CALLS = [position for position, message in enumerate(RUN) if message["role"] == "assistant"]
 COMPLETE_TEXTS = {message["content"] for message in RUN if message["role"] == "tool"}
 SETTINGS: Json = {"budget": 1_800, "policy": "contextrender_cache_aware"}
 
@@ -60,7 +60,7 @@ def test_retry_and_older_call_change_nothing(alice: User, expected: list[list[Js
 def test_prompts_are_equal_when_session_cache_is_cleared(alice: User, calls: int) -> None:
     """The cache is cleared before every tenth call; all prompts are byte-identical."""
     run = agent_run(calls, lines=5)
-    ends = [at for at, message in enumerate(run) if message["role"] == "assistant"]
+    ends = [position for position, message in enumerate(run) if message["role"] == "assistant"]
     steady, forgetful = (Conversation(alice.api, name) for name in ("steady", "forgetful"))
     settings = {**SETTINGS, "agent_defaults": True}
     expected = [steady.send("render", run[:size], **settings)["messages"] for size in ends]
@@ -87,7 +87,7 @@ def large_run(turns: int) -> list[Json]:
 def test_newest_result_is_complete_once_when_cache_is_cleared(alice: User) -> None:
     """The cache is cleared before every third call, and an import continues: equal prompts."""
     run = large_run(36)
-    ends = [at for at, message in enumerate(run) if message["role"] == "assistant"]
+    ends = [position for position, message in enumerate(run) if message["role"] == "assistant"]
     settings: Json = {"budget": "auto", "policy": SETTINGS["policy"], "agent_defaults": True}
     steady, forgetful = (Conversation(alice.api, name) for name in ("steady", "forgetful"))
     expected = [steady.send("render", run[:size], **settings)["messages"] for size in ends]
@@ -97,7 +97,9 @@ def test_newest_result_is_complete_once_when_cache_is_cleared(alice: User) -> No
         if before[-1]["role"] == "tool" and len(after) > len(before)
     ]
     assert sum(once) > 5
-    assert [p[-1]["content"] for p in expected[1:]].count(run[ends[-1] - 1]["content"]) == 1
+    assert [prompt[-1]["content"] for prompt in expected[1:]].count(
+        run[ends[-1] - 1]["content"]
+    ) == 1
     for number, size in enumerate(ends):
         if number % 3 == 0:
             WORKING_SET.clear()
@@ -120,11 +122,13 @@ def test_explain_lists_results_of_an_earlier_prompt(
     before = stored_calls(alice)
     for number in (8, 20, 33, len(CALLS) - 1):
         reply = alice.api("explain", session="s", turn=number + 1, **SETTINGS)
-        complete_rows = [r for r in reply["results"] if r["display"] == "complete"]
-        texts = [RUN[r["position"]]["content"] for r in complete_rows]
+        complete_rows = [row for row in reply["results"] if row["display"] == "complete"]
+        texts = [RUN[row["position"]]["content"] for row in complete_rows]
         # Restored results are appended to the text of the newest result.
         prompt_texts = [
-            m["content"].partition("\n\n[")[0] for m in expected[number] if m["role"] == "tool"
+            message["content"].partition("\n\n[")[0]
+            for message in expected[number]
+            if message["role"] == "tool"
         ]
         assert texts == [text for text in prompt_texts if text in COMPLETE_TEXTS]
     assert stored_calls(alice) == before
@@ -180,7 +184,9 @@ def test_prompt_is_rebuilt_after_cache_lifetime(api: Api, pause: float) -> None:
 
     def repeats_prompt(minutes: float | None) -> bool:
         session, before = next(sessions), time.time() - pause
-        import_with_times(api, session, messages[:past], [before - past + n for n in range(past)])
+        import_with_times(
+            api, session, messages[:past], [before - past + number for number in range(past)]
+        )
         parameters: Json = {} if minutes is None else {"cache_ttl_minutes": minutes}
         settings = SETTINGS | {"session": session, "parameters": parameters}
         last = api("render", messages=messages[:past], **settings)["messages"]

@@ -28,9 +28,9 @@ def test_each_call_stores_its_prompt_and_settings(alice: User) -> None:
     run = agent_run(12)
     replies = render_calls(alice.api, "run", run, budget=700, model="gpt-5.1", client="tester")
     calls_by_position = facts(alice)
-    answers = [p for p, message in enumerate(run) if message["role"] == "assistant"]
+    answers = [position for position, message in enumerate(run) if message["role"] == "assistant"]
     assert sorted(calls_by_position) == answers
-    results = [p for p, message in enumerate(run) if message["role"] == "tool"]
+    results = [position for position, message in enumerate(run) if message["role"] == "tool"]
     turns = alice.api("timeline", session="run")["turns"]
     for position, view in zip(answers, replies, strict=True):
         call = calls_by_position[position]
@@ -38,7 +38,7 @@ def test_each_call_stores_its_prompt_and_settings(alice: User) -> None:
         assert (call["budget"], call["policy"]) == (700, view["policy"])
         assert (call["model"], call["client"]) == ("gpt-5.1", "tester")
         (turn,) = (turn for turn in turns if turn["turn"] == call["turn"])
-        assert [results[n] for n in numbers_in(turn["complete"])] == view["complete"]
+        assert [results[number] for number in numbers_in(turn["complete"])] == view["complete"]
     assert len(alice.graph().pairs("HasFirstCall")) == 1
     assert len(alice.graph().pairs("NextCall")) == len(answers) - 1
     (row,) = alice.api("total_savings")["rows"]
@@ -57,7 +57,7 @@ def test_each_call_stores_its_prompt_and_settings(alice: User) -> None:
 
 @pytest.mark.parametrize("policy", ["contextrender", "contextrender_cache_aware"])
 def test_edges_record_shown_and_dropped_results(alice: User, policy: str) -> None:
-    """Applied in order, they give the results of each prompt."""
+    """The edges of all calls, applied in order, give the results of each prompt."""
     replies = render_calls(alice.api, "run", agent_run(30), budget=900, policy=policy)
     graph = alice.graph()
     graph.check()
@@ -72,10 +72,14 @@ def test_edges_record_shown_and_dropped_results(alice: User, policy: str) -> Non
                     kind_by_position[target.fields["position"]] = kind
                     changes += 1
         assert [
-            p for p in sorted(kind_by_position) if kind_by_position[p] == "ShowsComplete"
+            position
+            for position in sorted(kind_by_position)
+            if kind_by_position[position] == "ShowsComplete"
         ] == view["complete"]
         assert {
-            place for place in kind_by_position if kind_by_position[place] == "ShowsExcerpt"
+            position
+            for position in kind_by_position
+            if kind_by_position[position] == "ShowsExcerpt"
         } == {substitute["position"] for substitute in view["substitutes"]}
     assert changes < 4 * len(calls)
 
@@ -83,19 +87,25 @@ def test_edges_record_shown_and_dropped_results(alice: User, policy: str) -> Non
 def test_repeated_answer_has_its_own_call_node(alice: User) -> None:
     run = agent_run(8)
     render_calls(alice.api, "run", run, budget=700)
-    at = [p for p, message in enumerate(run) if message["role"] == "assistant"][3]
-    alice.api("render", session="run", messages=run[:at], budget=900)
-    other = {**run[at], "content": "Another way to say it."}
-    alice.api("render", session="run", messages=[*run[:at], other, *run[at + 1 :]], budget=900)
+    end = [position for position, message in enumerate(run) if message["role"] == "assistant"][3]
+    alice.api("render", session="run", messages=run[:end], budget=900)
+    other = {**run[end], "content": "Another way to say it."}
+    alice.api("render", session="run", messages=[*run[:end], other, *run[end + 1 :]], budget=900)
     edges = alice.graph().pairs("AnsweredBy")
-    budgets = [c.fields["budget"] for c, answer, _ in edges if answer.fields["position"] == at]
+    budgets = [
+        model_call.fields["budget"]
+        for model_call, answer, _ in edges
+        if answer.fields["position"] == end
+    ]
     assert sorted(budgets) == [700, 900]
 
 
 def test_provider_usage_is_stored_with_its_call(alice: User) -> None:
-    """It arrives with the next call or alone, before or after the answer, and counts once."""
+    """The usage arrives with the next call or alone, before or after the answer. It counts once."""
     run = agent_run(4)
-    first, second, third, *_ = [p for p, m in enumerate(run) if m["role"] == "assistant"]
+    first, second, third, *_ = [
+        position for position, message in enumerate(run) if message["role"] == "assistant"
+    ]
     tokens = {"uncached": 10, "cache_read": 20, "cache_write": 30, "output": 5}
     reported = {**tokens, "model": "gpt-5.1"}
     alice.api("render", session="run", messages=run[:first])
@@ -112,10 +122,14 @@ def test_provider_usage_is_stored_with_its_call(alice: User) -> None:
         "recorded"
     ]
     calls_by_position = facts(alice)
-    assert [calls_by_position[p]["usage"] for p in (first, second, third)] == [
+    assert [calls_by_position[position]["usage"] for position in (first, second, third)] == [
         [10, 20, 30, 0, 5]
     ] * 3
-    assert [calls_by_position[p]["delivery"] for p in (first, second, third)] == ["", "", "holdout"]
+    assert [calls_by_position[position]["delivery"] for position in (first, second, third)] == [
+        "",
+        "",
+        "holdout",
+    ]
     (session,) = alice.graph().of("Session")
     by_sent = {row[4]: row for row in session.fields["usage_totals"]}
     assert by_sent["rendered"][5 + 11 : 5 + 17] == [2, 20, 40, 60, 0, 10]
@@ -130,7 +144,9 @@ def by_model(user: User) -> dict[str, tuple[int, int, int]]:
 
 def test_late_usage_moves_a_call_to_the_model_that_it_names(alice: User) -> None:
     run = agent_run(4)
-    first, second, *_ = [p for p, m in enumerate(run) if m["role"] == "assistant"]
+    first, second, *_ = [
+        position for position, message in enumerate(run) if message["role"] == "assistant"
+    ]
     alice.api("render", session="run", messages=run[:first], model="alias", budget=300)
     alice.api("render", session="run", messages=run[:second], model="alias", budget=300)
     alice.api("sync", session="run", messages=run)
@@ -150,7 +166,9 @@ def test_late_usage_moves_a_call_to_the_model_that_it_names(alice: User) -> None
 def test_usage_is_of_the_call_to_its_model(alice: User, order: list[str]) -> None:
     """The history is sent to another model again after its answer is recorded."""
     run = agent_run(2)
-    first, second, *_ = [p for p, m in enumerate(run) if m["role"] == "assistant"]
+    first, second, *_ = [
+        position for position, message in enumerate(run) if message["role"] == "assistant"
+    ]
     alice.api("render", session="run", messages=run[:first], model="a")
     alice.api("render", session="run", messages=run[:second], model="a")
     alice.api("render", session="run", messages=run[:first], model="b")
@@ -162,7 +180,7 @@ def test_usage_is_of_the_call_to_its_model(alice: User, order: list[str]) -> Non
 
 def test_late_report_without_usage_is_shown_with_its_call(alice: User) -> None:
     run = agent_run(2)
-    first = next(p for p, m in enumerate(run) if m["role"] == "assistant")
+    first = next(position for position, message in enumerate(run) if message["role"] == "assistant")
     alice.api("render", session="run", messages=run[:first])
     alice.api("sync", session="run", messages=run)
 
@@ -179,7 +197,7 @@ def test_late_report_without_usage_is_shown_with_its_call(alice: User) -> None:
 def test_changed_policy_does_not_change_recorded_calls(
     alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another policy takes the place of a later version's."""
+    """Another policy acts as a later version of the recorded policy."""
     replies = render_calls(alice.api, "run", agent_run(12), budget=700)
     before = alice.api("explain", session="run", turn=9)
     assert before["recorded"] and before["warnings"] == []
@@ -200,7 +218,7 @@ def test_changed_policy_does_not_change_recorded_calls(
 def test_misses_equal_values_absent_from_prompts(
     alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are read from the recorded calls, without rendering again."""
+    """The misses are read from the recorded calls, without rendering again."""
     rendered = Mock(side_effect=render_call)
     monkeypatch.setattr("contextrender_bridge.engine.replay.branch_replay.render_call", rendered)
     run = make_run(60, 5)
@@ -235,7 +253,7 @@ def test_views_of_full_history_call_show_full_history(alice: User) -> None:
 def test_call_resent_in_full_is_recorded_as_full(alice: User) -> None:
     """The report comes with the next call or alone; the next call's shared prefix follows it."""
     run = agent_run(12, lines=5)
-    answers = [p for p, message in enumerate(run) if message["role"] == "assistant"]
+    answers = [position for position, message in enumerate(run) if message["role"] == "assistant"]
     for name, budget in (("refused", 700), ("all", 90_000)):
         for number, answer in enumerate(answers):
             before = answers[number - 1] if number else 0
@@ -257,7 +275,7 @@ def test_call_resent_in_full_is_recorded_as_full(alice: User) -> None:
 
 
 def test_explain_and_misses_give_the_same_reason(alice: User) -> None:
-    """This holds on each branch."""
+    """The reasons are compared on each branch."""
     run = make_run(60, 5)
     fields: Json = {"policy": "contextrender_cache_aware", "budget": 1_500}
     render_calls(alice.api, "run", run, **fields)
@@ -277,9 +295,9 @@ def test_explain_and_misses_give_the_same_reason(alice: User) -> None:
             rows = call["results"]
             numbers_by_kind = {"complete": turn["complete"], "excerpt": turn["substitutes"]}
             for kind, numbers in numbers_by_kind.items():
-                assert [n for n, row in enumerate(rows) if row["display"] == kind] == numbers_in(
-                    numbers
-                )
+                assert [
+                    number for number, row in enumerate(rows) if row["display"] == kind
+                ] == numbers_in(numbers)
             for miss in misses.get(turn["turn"], ()):
                 row = rows[miss["result"]]
                 assert all(row[name] == miss[name] for name in MISS_FIELDS)

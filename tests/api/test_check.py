@@ -1,4 +1,4 @@
-"""`check` finds nothing in an intact store, and exactly the row that is missing otherwise."""
+"""`check` finds nothing in an intact store. If a row is missing, it finds exactly that row."""
 
 import os
 from collections.abc import Iterator
@@ -180,7 +180,11 @@ def is_exactly(findings: list[StoreFinding], name: str, key: UUID | Edge) -> boo
     """Return whether the findings are this missing row, and edges that lack it as an end."""
     if isinstance(key, UUID):
         other_findings = [finding for finding in findings if finding.kind != "dangling"]
-        assert all(f.edge and key in f.edge for f in findings if f.kind == "dangling")
+        assert all(
+            finding.edge and key in finding.edge
+            for finding in findings
+            if finding.kind == "dangling"
+        )
         branch, number, _ = place_of_id(key)
         sentences = {
             "Session": "the node of session",
@@ -236,11 +240,11 @@ def test_check_finds_exactly_the_missing_row(
     take_steps(Agent([alice.api]), [*steps, ("render", 1), ("usage", 1)])
     with closing(open_store(alice.data)) as store:
         for name, key in removals(store, UUID(alice.root)):
-            found_problems = findings(store, alice)
-            assert is_exactly(found_problems, name, key), (
+            problems = findings(store, alice)
+            assert is_exactly(problems, name, key), (
                 name,
                 key,
-                [found_problem.message for found_problem in found_problems],
+                [problem.message for problem in problems],
             )
         assert findings(store, alice) == []
 
@@ -258,6 +262,10 @@ def test_check_finds_nothing_after_calls_to_two_servers(
         for agent, own_steps in zip(agents, steps, strict=True):
             take_steps(agent, own_steps)
         with ThreadPoolExecutor(2) as threads:
-            list(threads.map(lambda agent: [agent.take("render", n) for n in (1, 2, 7)], agents))
+            list(
+                threads.map(
+                    lambda agent: [agent.take("render", number) for number in (1, 2, 7)], agents
+                )
+            )
     with closing(open_store(alice.data)) as store:
         assert findings(store, alice) == []

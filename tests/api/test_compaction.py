@@ -26,9 +26,11 @@ def test_text_has_user_messages_and_every_result(api: Api) -> None:
     assert RUN[-3]["content"] in text or RUN[-2]["content"] in text
     named_positions = {int(number) for number in re.findall(r"esult (\d+)(?:: | is omitted)", text)}
     older = re.search(r"positions (\d+) to (\d+)", text)
-    results = {n for n, message in enumerate(RUN) if message["role"] == "tool"}
+    results = {position for position, message in enumerate(RUN) if message["role"] == "tool"}
     if older:
-        named_positions |= {n for n in results if int(older[1]) <= n <= int(older[2])}
+        named_positions |= {
+            position for position in results if int(older[1]) <= position <= int(older[2])
+        }
     assert named_positions == results
     assert api("compact", session="s", messages=RUN, tokens=4_000) == reply
 
@@ -60,7 +62,11 @@ def test_next_compaction_selects_from_all_results(api: Api) -> None:
 def test_small_history_is_complete(api: Api) -> None:
     reply = api("compact", session="s", messages=agent_run(3))
     assert (reply["complete"], reply["excerpts"]) == (3, 0)
-    assert all(str(m["content"]) in reply["text"] for m in agent_run(3) if m["role"] != "system")
+    assert all(
+        str(message["content"]) in reply["text"]
+        for message in agent_run(3)
+        if message["role"] != "system"
+    )
     assert all(
         json.loads(call["function"]["arguments"])["order_id"] in reply["text"]
         for message in agent_run(3)

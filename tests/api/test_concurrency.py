@@ -85,7 +85,9 @@ def test_eight_writers_on_one_session_lose_nothing(alice: User, writers: list[Ap
         acknowledged_by_writer = list(threads.map(work, writers, range(WRITERS)))
     export = alice.api("export_session", session="s")
     histories = branch_histories(export)
-    for transcript in (transcript for a in acknowledged_by_writer for transcript in a):
+    for transcript in (
+        transcript for transcripts in acknowledged_by_writer for transcript in transcripts
+    ):
         assert any(line[: len(transcript)] == transcript for line in histories)
     stored_count = sum(len(branch["messages"]) for branch in export["branches"])
     assert stored_count == len(START) + 2 * WRITERS * STEPS

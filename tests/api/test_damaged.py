@@ -97,7 +97,9 @@ def damage(alice: User, row: Row, damage_name: str) -> None:
 
 def delete_result(alice: User, position: int) -> Row:
     """Delete the first branch's result at this position and return its row."""
-    (node,) = [n for n in alice.graph().of("ToolResult") if n.fields["position"] == position]
+    (node,) = [
+        node for node in alice.graph().of("ToolResult") if node.fields["position"] == position
+    ]
     row: Row = ("nodes", (UUID(node.id),))
     damage(alice, row, "deleted")
     return row
@@ -142,19 +144,19 @@ def check_export(alice: User, session: str, row: Row, damage_name: str = "delete
     own_lengths = [
         length - start for length, start in zip(expected_lengths(row), (0, 9), strict=True)
     ]
-    lengths = [len(length["messages"]) for length in export["branches"]]
+    lengths = [len(branch["messages"]) for branch in export["branches"]]
     assert lengths == [length for length in own_lengths if length] or (damage_name, lengths) == (
         "flipped",
         [19, 2],
     )
     for branch in export["branches"]:
-        at, first = branch["fork_position"], branch["messages"][0]
-        line = next(line for line in (RUN, OTHER) if line[at] == first)
-        assert branch["messages"] == line[at : at + len(branch["messages"])]
+        start, first = branch["fork_position"], branch["messages"][0]
+        line = next(line for line in (RUN, OTHER) if line[start] == first)
+        assert branch["messages"] == line[start : start + len(branch["messages"])]
     assert export["damage"] or sum(lengths) == len(RUN) + len(OTHER) - 9
     if export["branches"]:
         alice.api("import_session", session="copy", data=export)
-        assert not [length for length in store_findings(alice) if length.session == "copy"]
+        assert not [finding for finding in store_findings(alice) if finding.session == "copy"]
         alice.api("delete_session", session="copy")
 
 
@@ -169,7 +171,7 @@ def check_session_continues(api: Api) -> None:
     assert api("sync", session="s", messages=last)["recorded"] == 0
     WORKING_SET.clear()
     explained = api("explain", session="s")
-    assert explained["turn"] == sum(m["role"] == "assistant" for m in last) + 1
+    assert explained["turn"] == sum(message["role"] == "assistant" for message in last) + 1
     export = api("export_session", session="s")
     assert export["branches"][export["head"]]["messages"][-1] == last[-1]
 
@@ -255,7 +257,9 @@ def test_agent_continues_over_damaged_session(
     assert (answer["offset"], answer["branch"]) == (len(OTHER) + 1, 0)
     assert sum("set aside" in record.getMessage() for record in caplog.records) == 1
     (name,) = corrupted_names(alice.api)
-    assert "set aside" in {f.kind for f in store_findings(alice) if f.session == name}
+    assert "set aside" in {
+        finding.kind for finding in store_findings(alice) if finding.session == name
+    }
     assert not [finding for finding in store_findings(alice) if finding.session == "s"]
     check_export(alice, name, row)
     alice.api("delete_session", session=name)
@@ -371,7 +375,7 @@ def test_damaged_sessions_do_not_end_the_list(alice: User) -> None:
     for number, data in ((1, b""), (2, rows.pack(rows.encode({}))), (5, b"noise")):
         set_data(alice, ("nodes", (session_ids[names[number]],)), data)
     moved: Row = ("nodes", (session_ids[names[4]],))
-    run_on_row(alice, moved, "UPDATE {} SET listed = 1")  # which its own row contradicts
+    run_on_row(alice, moved, "UPDATE {} SET listed = 1")  # the data of the row contradicts this
     listed, page = [], alice.api("list_sessions", limit=1)
     while page["next"]:
         listed += page["sessions"]
@@ -416,7 +420,7 @@ def test_interrupted_move_of_a_session_changes_nothing(
 
         def run_and_fail(cursor: Any, *statements: Any) -> list[int]:
             counts = run_all(cursor, *statements)
-            if len(statements) > 1:  # the move itself
+            if len(statements) > 1:  # the statements that move the session
                 raise OSError("the process ends")
             return counts
 
@@ -520,7 +524,7 @@ def test_head_without_messages_is_exported_as_its_parent(alice: User) -> None:
 def test_check_command_finds_and_repairs_damage(alice: User, tmp_path: Any) -> None:
     record_session(alice)
     delete_result(alice, 11)
-    (cut,) = [n for n in alice.graph().of("Message") if n.fields["position"] == 2][:1]
+    (cut,) = [node for node in alice.graph().of("Message") if node.fields["position"] == 2][:1]
     damage(alice, ("nodes", (UUID(cut.id),)), "noise")
     process = contextrender("check", "--data", alice.data)
     assert process.returncode == 1, process.stderr
@@ -568,7 +572,10 @@ def test_check_finds_and_repairs_missing_edges(alice: User, name: str) -> None:
         damage(alice, row, "deleted")
     findings = store_findings(alice)
     assert len(findings) == len(lost_rows)
-    assert all(f.kind == "missing" and f.session == "s" and name in f.message for f in findings)
+    assert all(
+        finding.kind == "missing" and finding.session == "s" and name in finding.message
+        for finding in findings
+    )
     repair_all(alice)
     assert not store_findings(alice)
     assert rows_of(alice)[name] == lost_rows
@@ -594,7 +601,9 @@ def test_check_finds_missing_model_calls(
     for row in [*calls, *(row for name in edges for row in rows_of(alice).get(name, ()))]:
         damage(alice, row, "deleted")
     missing_calls = [
-        f for f in store_findings(alice) if f.kind == "missing" and "model call" in f.message
+        finding
+        for finding in store_findings(alice)
+        if finding.kind == "missing" and "model call" in finding.message
     ]
     assert all(finding.session == "s" for finding in missing_calls)
     assert any(sentence in finding.message for finding in missing_calls)

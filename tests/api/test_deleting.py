@@ -52,7 +52,8 @@ def test_other_requests_write_between_slices(
         wiped = 99
         bob.api("sync", session="b", messages=RUN)
         alice.api("sync", session="another", messages=RUN)
-        assert [s["session"] for s in alice.api("list_sessions")["sessions"]] == ["another"]
+        listed = alice.api("list_sessions")["sessions"]
+        assert [session["session"] for session in listed] == ["another"]
         resume.set()
         assert deleting.result()["nodes"] > 60
     alice.api("delete_session", session="another")

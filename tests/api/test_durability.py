@@ -64,7 +64,7 @@ WRITES: list[tuple[str, Json]] = [
     ("sync", {"session": "new", "messages": RUN[:3]}),
     ("render", {"session": "s", "messages": RUN[:12], "budget": 300}),
     ("sync", {"session": "s", "messages": BRANCH}),
-    ("render", {"session": "s", "messages": RUN[:8], "budget": 300}),  # vectors alone
+    ("render", {"session": "s", "messages": RUN[:8], "budget": 300}),  # writes only vectors
     ("sync", {"session": "s", "messages": RUN[:8], "settings": {"budget": 999}}),
     ("import_session", {"session": "copy"}),
     ("delete_session", {"session": "s"}),
@@ -95,7 +95,7 @@ def test_failed_commit_writes_nothing(impatient: NewUser, walker: str, fields: J
 
 @pytest.mark.parametrize("policy", ["contextrender", "contextrender_cache_aware"])
 def test_early_answer_is_equal_and_recorded(service: Service, policy: str) -> None:
-    """One policy ranks by the reuse found so far, the other one needs it later."""
+    """One policy ranks results by the reuse found so far; the other policy reads it later."""
     alice, bob = service.new_user(), service.new_user()
     early, usual = Conversation(alice.api, "s"), Conversation(bob.api, "s")
     for count in range(5, 20, 2):

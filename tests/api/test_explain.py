@@ -72,8 +72,8 @@ def test_explain_agrees_with_render(api: Api) -> None:
         reply = api("render", session="s", messages=RUN, budget=budget)
         report = api("explain", session="s", budget=budget)
         rows = report["results"]
-        assert [r["position"] for r in rows if r["display"] == "complete"] == reply["complete"]
-        assert [r["position"] for r in rows if r["display"] == "omitted"] == reply["omitted"]
+        for display in ("complete", "omitted"):
+            assert [row["position"] for row in rows if row["display"] == display] == reply[display]
         for name in ("tokens_before", "tokens_after", "tokens_unbudgeted"):
             assert report[name] == reply[name]
         assert (report["turn"], report["budget"]) == (reply["turn"], budget)

@@ -33,13 +33,15 @@ def views_of(api: Api, session: str, branches: int) -> list[Any]:
     """Return every view of a session and of each of its calls."""
     views: list[Any] = []
     for branch in range(branches):
-        at: Json = {"session": session, "branch": branch}
-        turns = api.rows("timeline", "turns", **at, limit=1000)
+        branch_fields: Json = {"session": session, "branch": branch}
+        turns = api.rows("timeline", "turns", **branch_fields, limit=1000)
         views += turns
-        views += api.rows("misses", "misses", **at)
-        views.append(api.complete("savings", **at))
+        views += api.rows("misses", "misses", **branch_fields)
+        views.append(api.complete("savings", **branch_fields))
         for turn in turns:
-            views += [api(name, **at, turn=turn["turn"]) for name in ("explain", "get_call")]
+            views += [
+                api(name, **branch_fields, turn=turn["turn"]) for name in ("explain", "get_call")
+            ]
     return views
 
 
@@ -129,7 +131,7 @@ def test_call_after_assistant_message_survives_export(alice: User, bob: User) ->
 
 
 def deep_message(levels: int, kinds: list[bool]) -> Json:
-    """Return a message of this many levels: lists, and objects where `kinds` says so."""
+    """Return a message with this many nested levels; a true entry of `kinds` makes an object."""
     value: Any = "bottom"
     for level in range(levels - 1):
         value = {"in": value} if kinds[level % len(kinds)] else [value]

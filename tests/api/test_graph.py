@@ -162,7 +162,11 @@ def test_trace_finds_results_and_uses_of_a_value(alice: User) -> None:
         value = edge["values"][0]
         trace = alice.api("trace_value", session="s", value=value)
         positions = [graph["results"]["positions"][number] for number in trace["holders"]]
-        tools = [p for p, m in enumerate(RUN) if m["role"] == "tool" and value in m["content"]]
+        tools = [
+            position
+            for position, message in enumerate(RUN)
+            if message["role"] == "tool" and value in message["content"]
+        ]
         assert positions == tools
         assert trace["first_result"] == edge["result"]
         assert edge["operation"] in [use["event"] for use in trace["uses"]]

@@ -32,7 +32,7 @@ def test_failures_print_no_contents(service: Service) -> None:
         with server.api(alice.api.token) as api:
             session = {"session": CANARY}
             assert len(api("render", **session, messages=RUN, budget=2000)["warnings"]) == 2
-            for walker in [s for s in session_walkers(service) if s != "delete_session"]:
+            for walker in [name for name in session_walkers(service) if name != "delete_session"]:
                 assert api.post(walker, **example(walker, CANARY)).status_code in (200, 404)
             api("recall", **session, query=CANARY)
             export = api("export_session", **session)

@@ -40,7 +40,7 @@ def test_baselines_with_history_summaries_are_refused(api: Api) -> None:
 
 
 COMPACTOR = "openai/scripted-compactor"
-LOG = "\n".join(f"{n:04} worker_{n % 7} heartbeat" for n in range(700))
+LOG = "\n".join(f"{number:04} worker_{number % 7} heartbeat" for number in range(700))
 LOG = LOG.replace("0343 worker_0 heartbeat", "0343 FATAL disk_full on node-88.internal")
 OVERSIZED = [
     user("Why did the job fail?"),
@@ -63,7 +63,7 @@ def log_substitute(reply: Json) -> Json:
     only = only_substitute(reply)
     assert only["position"] == 2
     assert 2 not in reply["complete"] + reply["omitted"]
-    (message,) = [m for m in reply["messages"] if m.get("tool_call_id") == "log"]
+    (message,) = [message for message in reply["messages"] if message.get("tool_call_id") == "log"]
     assert message == OVERSIZED[2] | {"content": only["text"]}
     return only
 

@@ -17,8 +17,10 @@ LIVE: Json = {"policy": "contextrender_cache_aware", "budget": "auto", "agent_de
 SMALL: Json = {"policy": "contextrender_cache_aware", "budget": 900}
 MANY: list[Json] = [
     *RUN[:20],
-    assistant("All of these:", *(call("m", "get_order", f'{{"n": {n}}}') for n in range(70))),
-    *(result("m", f"order ORD-77{n:02}") for n in range(70)),
+    assistant(
+        "All of these:", *(call("m", "get_order", f'{{"n": {number}}}') for number in range(70))
+    ),
+    *(result("m", f"order ORD-77{number:02}") for number in range(70)),
     assistant("", call("last", "find_order")),
     result("last", "order ORD-9999 " * 500),
 ]
@@ -86,6 +88,6 @@ def test_events_before_the_newest_calls_are_not_read(alice: User) -> None:
     damage(alice, row, "cut")
     alice.api.refused("timeline", 422, "corrupted", session="s")
     assert alice.api("newest_calls", session="s", limit=5) == before
-    # The numbers of the later results would be wrong without it.
+    # Without the row, the numbers of the later results would be wrong.
     damage(alice, row, "deleted")
     alice.api.refused("newest_calls", 422, "corrupted", session="s")

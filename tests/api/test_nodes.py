@@ -25,10 +25,12 @@ def edges(api: Api, id: str) -> Iterator[Any]:
 def first_call(api: Api) -> Any:
     """Return the first tool call, with edges to its result and to the next event."""
     session = api("get_node", session="s")
-    node = api("get_node", id=next(e["id"] for e in session["edges"] if e["kind"] == "HasBranch"))
+    node = api(
+        "get_node", id=next(edge["id"] for edge in session["edges"] if edge["kind"] == "HasBranch")
+    )
     while node["kind"] != "ToolCall":
-        ahead = [e for e in node["edges"] if e["kind"] in ("HasFirstEvent", "Next")]
-        node = api("get_node", id=next(e["id"] for e in ahead[::-1] if e["outgoing"]))
+        ahead = [edge for edge in node["edges"] if edge["kind"] in ("HasFirstEvent", "Next")]
+        node = api("get_node", id=next(edge["id"] for edge in ahead[::-1] if edge["outgoing"]))
     return node
 
 
@@ -40,8 +42,10 @@ def test_following_edges_reaches_the_whole_session(api: Api) -> None:
             continue
         visited.add(node["id"])
         kinds[node["kind"]] += 1
-        edge_counts = Counter((e["kind"], e["outgoing"]) for e in edges(api, node["id"]))
-        assert edge_counts == {(d["kind"], d["outgoing"]): d["count"] for d in node["degrees"]}
+        edge_counts = Counter((edge["kind"], edge["outgoing"]) for edge in edges(api, node["id"]))
+        assert edge_counts == {
+            (degree["kind"], degree["outgoing"]): degree["count"] for degree in node["degrees"]
+        }
         open_ids += [edge["id"] for edge in node["edges"]]
     (branch,) = api("inspect_session", session="s")["branches"]
     assert kinds["ToolResult"] == kinds["ToolCall"] == branch["results"] == 12

@@ -66,9 +66,9 @@ def test_other_calls_continue_while_forty_calls_wait(
     alice: User, bob: User, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONTEXTRENDER_EMBED_MODEL", EMBEDDER)
-    runs = [[user(f"Look at cluster {n}."), *RUN] for n in range(CALLS)]
+    runs = [[user(f"Look at cluster {number}."), *RUN] for number in range(CALLS)]
     fields: list[Json] = [
-        {"session": f"w{n}", "messages": run, "budget": 900} for n, run in enumerate(runs)
+        {"session": f"w{number}", "messages": run, "budget": 900} for number, run in enumerate(runs)
     ]
     with ThreadPoolExecutor(CALLS) as threads:
         pending = [threads.submit(alice.api, "render", **field) for field in fields]

@@ -168,7 +168,8 @@ def test_sessions_are_sorted_and_filtered_by_totals(alice: User) -> None:
     assert names(since="2999-01-01") == []
     first = alice.api("list_sessions", sort="cost", limit=2)
     reply = alice.api("list_sessions", sort="cost", limit=2, cursor=first["next"])
-    assert [s["session"] for s in reply["sessions"]] == ["recorded"] and reply["next"] is None
+    assert [session["session"] for session in reply["sessions"]] == ["recorded"]
+    assert reply["next"] is None
     assert names(sort="model") == ["large", "small", "recorded"]
     shop = [assistant("", call("a", "ship", ""), call("b", "get_order", ""), call("c", "ship", ""))]
     alice.api("sync", session="shipped", messages=[user("Ship it."), *shop])

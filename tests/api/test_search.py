@@ -70,7 +70,8 @@ def test_search_finds_errors_with_or_without_query(api: Api) -> None:
     assert places_of(all_matches(api, errors=True)) == [listed, read]
     assert places_of(all_matches(api, errors=True, tool="read")) == [read]
     assert places_of(all_matches(api, errors=True, query="SUCH file")) == [read]
-    assert [m["failed"] for m in all_matches(api, session="failed", query="word")] == [False]
+    matches = all_matches(api, session="failed", query="word")
+    assert [match["failed"] for match in matches] == [False]
 
 
 def test_pages_have_every_match_once(api: Api) -> None:

@@ -71,8 +71,9 @@ def test_list_is_newest_first_in_pages(api: Api) -> None:
 def without_times(export: Json) -> Json:
     """Return the export without call times and shared prefix tokens."""
     branches = [
-        b | {"calls": [call | {"at": 0, "tokens": call["tokens"][:4]} for call in b["calls"]]}
-        for b in export["branches"]
+        branch
+        | {"calls": [call | {"at": 0, "tokens": call["tokens"][:4]} for call in branch["calls"]]}
+        for branch in export["branches"]
     ]
     return export | {"branches": branches}
 
@@ -84,7 +85,9 @@ def test_import_renders_and_exports_as_the_original(api: Api) -> None:
         exported = api("export_session", session=name)
         import_reply = api("import_session", session=f"{name} copy", data=exported)
         assert import_reply["offset"] == api("inspect_session", session=name)["session"]["messages"]
-        assert import_reply["recorded"] == sum(len(b["messages"]) for b in exported["branches"])
+        assert import_reply["recorded"] == sum(
+            len(branch["messages"]) for branch in exported["branches"]
+        )
         for _ in ("remembered", "read again"):
             copied = api("export_session", session=f"{name} copy")
             fields = {"session": f"{name} copy"}
@@ -175,14 +178,16 @@ USAGE = {"uncached": 100, "cache_read": 20, "cache_write": 30, "cache_write_1h":
 def export_with_usage(alice: User) -> Json:
     """Return the export of a session with usage on its first five calls."""
     render_calls(alice.api, "s", LONGER, budget=700, model="gpt-5.1", client="c")
-    answers = [at for at, message in enumerate(LONGER) if message["role"] == "assistant"]
-    for at in answers[:5]:
-        alice.api("record_usage", session="s", usage={"messages": at, **USAGE})
+    answers = [
+        position for position, message in enumerate(LONGER) if message["role"] == "assistant"
+    ]
+    for position in answers[:5]:
+        alice.api("record_usage", session="s", usage={"messages": position, **USAGE})
     reply: Json = alice.api("export_session", session="s")
     return reply
 
 
-WRONG: list[Any] = ["calls", [1], *([{"position": at}] for at in ("2", 3, 999)), [{}]]
+WRONG: list[Any] = ["calls", [1], *([{"position": position}] for position in ("2", 3, 999)), [{}]]
 WRONG_FIELDS: list[Json] = [
     *({"speed": 1}, {"budget": 1}, {"policy": "magic"}, {"at": "now"}),
     *({"tokens": [1, 2, 3, 4]}, {"tokens": [1, 2, 3, 4, -5]}),

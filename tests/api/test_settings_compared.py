@@ -70,7 +70,7 @@ def test_unknown_setting_is_refused(api: Api) -> None:
 def test_call_under_other_setting_starts_from_replay(
     api: Api, monkeypatch: pytest.MonkeyPatch, recorded: bool
 ) -> None:
-    """The replay that the timeline made is not made again, and shows the same."""
+    """The call reuses the timeline's replay and shows the same prompts."""
     run, policy = agent_run(120, lines=4), "contextrender_cache_aware"
     if recorded:
         render_calls(api, "s", run, budget=2000, policy=policy)

@@ -54,7 +54,9 @@ def test_result_is_superseded_by_next_version_of_its_file(alice: User) -> None:
     assert stored_pairs(alice) == PAIRS
     alice.graph().check()
     newer = dict(PAIRS)
-    assert superseded_by(alice, "s") == {at: newer.get(at) for at in range(2, len(RUN), 2)}
+    assert superseded_by(alice, "s") == {
+        position: newer.get(position) for position in range(2, len(RUN), 2)
+    }
 
 
 def test_import_stores_versions_again(alice: User) -> None:
@@ -100,7 +102,13 @@ def test_check_finds_missing_and_wrong_versions(alice: User) -> None:
     assert rows_of(alice)["Superseded"] == edges
 
 
-FILE = "\n".join(["def total():", "    return OLD_LIMIT_7", *(f"row_{n} = {n}" for n in range(50))])
+FILE = "\n".join(
+    [
+        "def total():",
+        "    return OLD_LIMIT_7",
+        *(f"row_{number} = {number}" for number in range(50)),
+    ]
+)
 USED_OLD = [
     user("Work."),
     *step("a", "Read", '{"file_path": "src/app.py"}', FILE),  # result 2

@@ -39,14 +39,17 @@ def test_tools_of_sessions_are_added_up(api: Api) -> None:
     for session, texts in (("first", ["a b c"]), ("second", ["d", "e f"])):
         steps = [step(f"call {place}", "look", "{}", text) for place, text in enumerate(texts)]
         api("sync", session=session, messages=[user("Go."), *chain.from_iterable(steps)])
-    first, second, newest, both = (
-        api("tools", **f) for f in ({"session": "first"}, {"session": "second"}, {"limit": 1}, {})
+    first, second, newest, all_sessions = (
+        api("tools", **fields)
+        for fields in ({"session": "first"}, {"session": "second"}, {"limit": 1}, {})
     )
-    assert newest == second and (first["sessions"], both["sessions"]) == (1, 2)
-    assert both["tools"][0]["results"] == 3
-    assert both["advice"] == ["No answer used a result of look: 18 tokens."]
-    assert both["tools"][0]["tokens"] == sum(view["tools"][0]["tokens"] for view in (first, second))
-    assert both["tools"][0]["largest_session"] == "first"
+    assert newest == second and (first["sessions"], all_sessions["sessions"]) == (1, 2)
+    assert all_sessions["tools"][0]["results"] == 3
+    assert all_sessions["advice"] == ["No answer used a result of look: 18 tokens."]
+    assert all_sessions["tools"][0]["tokens"] == sum(
+        view["tools"][0]["tokens"] for view in (first, second)
+    )
+    assert all_sessions["tools"][0]["largest_session"] == "first"
     assert api("tools", session="first", branch=0) == first
     api.refused("tools", 404, "not_found", session="first", branch=1)
     api.refused("tools", 404, "not_found", session="other")

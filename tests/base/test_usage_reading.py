@@ -151,14 +151,14 @@ def test_counts_are_parsed() -> None:
 @pytest.mark.parametrize(
     ("codings", "body"),
     ENCODED_TEXTS,
-    # Not named by their bytes: these contain the time, so the processes of one run would differ.
+    # The bytes contain the time. If they were the ids, processes of one run would differ.
     ids=[f"{codings} {number}" for number, (codings, _) in enumerate(ENCODED_TEXTS)],
 )
 def test_content_codings_are_decoded_in_pieces(codings: str, body: bytes) -> None:
     assert decode_body(codings, body, 2**20) == TEXT
     assert decode_body(codings, body, 10) == TEXT[:10]
-    cut_bodies = [[body[:at], body[at:]] for at in range(len(body) + 1)]
-    for pieces in (*cut_bodies, [body[at : at + 1] for at in range(len(body))]):
+    cut_bodies = [[body[:end], body[end:]] for end in range(len(body) + 1)]
+    for pieces in (*cut_bodies, [body[start : start + 1] for start in range(len(body))]):
         decoder = Decoder(codings)
         content = b"".join(part for piece in pieces for part in decoder.feed(piece))
         assert content == TEXT and not decoder.is_broken
@@ -181,7 +181,7 @@ def test_small_body_cannot_fill_the_memory(codings: str) -> None:
 
 @pytest.mark.parametrize("codings", ["gzip", "deflate", "zstd"])
 def test_content_before_garbage_is_decoded(codings: str) -> None:
-    """A reply in one piece, such as events and what a broken gateway adds to them."""
+    """The reply arrives in one piece, for example events and what a broken gateway appends."""
     assert b"".join(Decoder(codings).feed(COMPRESS[codings](TEXT) + b"garbage")) == TEXT
 
 

@@ -88,13 +88,17 @@ class Agent:
 
     def _rewrite(self, api: Api, session: str) -> None:
         lines = self.acknowledged[session]
-        past = lines[0][: self.random.randrange(1, len(lines[0]))]
+        kept_messages = lines[0][: self.random.randrange(1, len(lines[0]))]
         sentence = f"Once more, {self.name}_{next(self.numbers)}."
-        self._send(api, session, [*lines, [*past, user(sentence)]], len(lines))
+        self._send(api, session, [*lines, [*kept_messages, user(sentence)]], len(lines))
 
-    def _record(self, api: Api, session: str, lines: Lines, at: int) -> None:
-        line = [*lines[at], *self._turn(lines[at])] if lines else [user("Begin."), *self._turn([])]
-        self._send(api, session, [*lines[:at], line, *lines[at + 1 :]], at)
+    def _record(self, api: Api, session: str, lines: Lines, index: int) -> None:
+        line = (
+            [*lines[index], *self._turn(lines[index])]
+            if lines
+            else [user("Begin."), *self._turn([])]
+        )
+        self._send(api, session, [*lines[:index], line, *lines[index + 1 :]], index)
 
     def _turn(self, before: list[Json]) -> list[Json]:
         """Return a step whose call uses an earlier result's value and whose result has new
@@ -108,8 +112,8 @@ class Agent:
             calls.append(call(f"d{number}", "unanswered", "{}"))
         return [assistant(f"I look at {value}.", *calls), result(f"c{number}", text)]
 
-    def _send(self, api: Api, session: str, lines: Lines, at: int) -> None:
-        fields: Json = {"session": session, "messages": lines[at]}
+    def _send(self, api: Api, session: str, lines: Lines, index: int) -> None:
+        fields: Json = {"session": session, "messages": lines[index]}
         walker = self.random.choice(["sync", "render"])
         if walker == "render":
             fields["budget"] = 200
@@ -131,7 +135,9 @@ class Agent:
     def _recall(self, api: Api, session: str) -> None:
         """Recall a result of the first branch by position and check that it is unchanged."""
         line = self.acknowledged[session][0]
-        (position, *_) = [at for at, message in enumerate(line) if message["role"] == "tool"]
+        (position, *_) = [
+            position for position, message in enumerate(line) if message["role"] == "tool"
+        ]
         (result,) = api("recall", session=session, results=[position], branch=0)["results"]
         assert result["message"]["content"] == line[position]["content"]
 

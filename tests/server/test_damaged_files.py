@@ -45,7 +45,10 @@ def flip_bits(file: bytearray, older: bytes, chance: random.Random) -> None:
 
 
 def fill(size: int) -> Change:
-    """Return what fills up to three sectors or pages: with zeros, noise, or another one's bytes."""
+    """Return a function that fills up to three blocks with zeros, noise or another block's bytes.
+
+    `size` is the size of a block, which is a sector or a page, in bytes.
+    """
 
     def damage(file: bytearray, older: bytes, chance: random.Random) -> None:
         for _ in range(chance.randint(1, 3)):
@@ -65,9 +68,11 @@ def swap_pages(file: bytearray, older: bytes, chance: random.Random) -> None:
 
 def put_older_pages_back(file: bytearray, older: bytes, chance: random.Random) -> None:
     places = range(0, len(older), PAGE)
-    changed = [at for at in places if older[at : at + PAGE] != file[at : at + PAGE]]
-    for at in chance.sample(changed, chance.randint(1, min(3, len(changed)))):
-        file[at : at + PAGE] = older[at : at + PAGE]
+    changed = [
+        place for place in places if older[place : place + PAGE] != file[place : place + PAGE]
+    ]
+    for place in chance.sample(changed, chance.randint(1, min(3, len(changed)))):
+        file[place : place + PAGE] = older[place : place + PAGE]
 
 
 def cut(file: bytearray, older: bytes, chance: random.Random) -> None:
@@ -187,9 +192,9 @@ def read_by_commands(data: Path, folder: Path, ways: list[list[list[Json]]]) -> 
                 branches = json.loads(file.read_text())["branches"]
                 is_intact &= [branch["messages"] for branch in branches] in ways
                 for branch in branches:
-                    at, messages = branch["fork_position"], branch["messages"]
-                    stop = at + len(messages)
-                    assert messages in (RUN[at:stop], OTHER[at:stop]), branch
+                    start, messages = branch["fork_position"], branch["messages"]
+                    stop = start + len(messages)
+                    assert messages in (RUN[start:stop], OTHER[start:stop]), branch
         check_answers(url, token)
     return is_intact
 
@@ -209,7 +214,7 @@ def check_answers(url: str, token: str) -> None:
 def test_no_command_ends_in_a_traceback_on_a_damaged_file(
     intact: Path, tmp_path: Path, kind: str
 ) -> None:
-    """What `check` finds nothing in has lost nothing; a damaged file is not repaired or copied."""
+    """A file without findings has lost nothing; a damaged file is neither repaired nor copied."""
     # An old file with its own log is a store of that time.
     ways = [BRANCHES, OLDER_BRANCHES] if kind == "log" else [BRANCHES]
     for data, chance in copies(intact, tmp_path, kind):

@@ -60,12 +60,14 @@ def test_documented_walker_lists_most_used_results(
 ) -> None:
     printed = output(COMMANDS[0], service, tmp_path)
     uses_by_position = [
-        (int(u), int(p)) for u, p in re.findall(r"^(\d+) result (\d+) of", printed, re.M)
+        (int(use_count), int(position))
+        for use_count, position in re.findall(r"^(\d+) result (\d+) of", printed, re.M)
     ]
     uses = {row["position"]: len(row["uses"]) for row in api("explain", session="run-1")["results"]}
-    assert [u for u, _ in uses_by_position] == sorted(uses.values(), reverse=True)[:5]
+    largest_counts = sorted(uses.values(), reverse=True)[:5]
+    assert [use_count for use_count, _ in uses_by_position] == largest_counts
     assert uses_by_position[0][0] > 0
-    assert all(uses[position] == u for u, position in uses_by_position)
+    assert all(uses[position] == use_count for use_count, position in uses_by_position)
 
 
 def test_documented_walker_lists_history_of_a_result(

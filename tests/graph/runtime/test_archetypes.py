@@ -41,13 +41,18 @@ def test_changed_field_changes_the_row(module: str, name: str) -> None:
     load_app(app_dir())
     kind = getattr(importlib.import_module(f"nodes.{module}"), name)
     hints = get_type_hints(kind)
-    both = {f.name: TWO[get_origin(hints[f.name]) or hints[f.name]] for f in fields(kind)}
-    archetype, complete = build(kind, {field: values[0] for field, values in both.items()})
+    values_of_field = {
+        field.name: TWO[get_origin(hints[field.name]) or hints[field.name]]
+        for field in fields(kind)
+    }
+    archetype, complete = build(
+        kind, {field: values[0] for field, values in values_of_field.items()}
+    )
     assert complete
     anchor = SimpleNamespace(archetype=archetype, access=Permission())
     before = encode([anchor])
-    assert both
-    for field, (old, new) in both.items():
+    assert values_of_field
+    for field, (old, new) in values_of_field.items():
         setattr(archetype, field, new)
         assert encode([anchor]) != before, field
         setattr(archetype, field, old)

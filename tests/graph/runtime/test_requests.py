@@ -1,4 +1,4 @@
-"""What a request asks of the runtime: hooks, edges, and pauses of garbage collection."""
+"""The parts of the runtime that a request uses: hooks, edges and pauses of garbage collection."""
 
 import gc
 from concurrent.futures import ThreadPoolExecutor

@@ -47,12 +47,12 @@ def test_backup_under_load_restores_into_empty_folder(
 
     def write(writer: int) -> None:
         while not ended.is_set():
-            grown = [message(n) for n in range(acknowledged[writer] + 1)]
+            grown = [message(number) for number in range(acknowledged[writer] + 1)]
             first("sync", session=f"w{writer}", messages=grown)
             acknowledged[writer] += 1
 
     with local_service(data) as first, ThreadPoolExecutor(3) as threads:
-        first("sync", session="done", messages=[message(n) for n in range(30)])
+        first("sync", session="done", messages=[message(number) for number in range(30)])
         before = first.branches("done")
         writing = [threads.submit(write, writer) for writer in range(3)]
         while min(acknowledged) < 3:
@@ -65,12 +65,12 @@ def test_backup_under_load_restores_into_empty_folder(
         after = [first.branches(f"w{writer}")[0]["messages"] for writer in range(3)]
     assert counts["users"] == 1 and counts["nodes"] > 40
 
-    to = tmp_path / "restored"
+    restored_data = tmp_path / "restored"
     if os.environ["CONTEXTRENDER_DATABASE"]:
         use(monkeypatch, new_database(request.getfixturevalue("postgres")))
-    assert main(["restore", str(backup), "--data", str(to)]) == 0
-    assert main(["restore", str(backup), "--data", str(to)]) == 1
-    with local_service(to, first.token) as second:  # the token is still valid
+    assert main(["restore", str(backup), "--data", str(restored_data)]) == 0
+    assert main(["restore", str(backup), "--data", str(restored_data)]) == 1
+    with local_service(restored_data, first.token) as second:  # the token is still valid
         assert second.branches("done") == before
         for writer in range(3):
             messages = second.branches(f"w{writer}")[0]["messages"]

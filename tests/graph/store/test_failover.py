@@ -85,7 +85,7 @@ class Pair:
 
 
 def _has_ended(process: str) -> bool:
-    """Return whether a process runs no more, even if nobody has waited for it yet."""
+    """Return whether a process has ended, even if its parent has not waited for it yet."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][0] in "ZX"
     except (FileNotFoundError, ProcessLookupError):

@@ -61,7 +61,7 @@ def overwrite(start: int, length: int) -> Callable[[Path], None]:
 
 
 FRAME = 24 + 8_192
-BEFORE = [f"before {n}" for n in range(20)]
+BEFORE = [f"before {number}" for number in range(20)]
 
 
 @pytest.mark.parametrize("end", ["-wal", "-shm"])

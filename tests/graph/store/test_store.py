@@ -90,7 +90,7 @@ def test_deleting_node_deletes_its_edges(store: Store) -> None:
         insert(store, id)
     kind = store.kinds.number("nodes.edges", "Next")
     pairs = [(ids[0], ids[1]), (ids[1], ids[2]), (ids[0], ids[2])]
-    edges: list[Any] = [(OWNER, a, kind, b, None) for a, b in pairs]
+    edges: list[Any] = [(OWNER, source, kind, target, None) for source, target in pairs]
     for _ in range(2):  # a repeated write is harmless
         store.write(WriteBatch(upsert_edges=edges))
     assert len(list(store.edges(OWNER, [ids[0]]))) == 2

@@ -47,7 +47,9 @@ def ask(service: Server, token: str, walker: str, **fields: Any) -> httpx.Respon
 def test_tokens_are_revoked_at_once(service: Server) -> None:
     first = user(service, "add", "carol", "--password-stdin", input="first password\n")
     second = user(service, "token", "carol", "--days", "2")
-    assert [ask(service, t, "list_sessions").status_code for t in (first, second)] == [200] * 2
+    assert [ask(service, token, "list_sessions").status_code for token in (first, second)] == [
+        200
+    ] * 2
     user(service, "token", "carol", "--revoke")
     assert [ask(service, token, "list_sessions").status_code for token in (first, second)] == [
         401
@@ -73,7 +75,7 @@ def test_removing_user_deletes_sessions(service: Server) -> None:
     assert user(service, "remove", "alice", "--delete-sessions").endswith(": 2.")
     assert ask(service, token, "list_sessions").status_code == 401
     listed = ask(service, heir, "list_sessions").json()["reports"][0]["sessions"]
-    assert [token_of_user["session"] for token_of_user in listed] == ["kept"]
+    assert [session["session"] for session in listed] == ["kept"]
     assert "alice" not in user(service, "list").split()
     assert "cannot be removed" in user(service, "remove", "local", "--delete-sessions", status=1)
     assert "no user" in user(service, "remove", "nobody", "--delete-sessions", status=1)
@@ -95,7 +97,7 @@ def test_local_client_reads_renewed_token(service: Server, monkeypatch: pytest.M
 def test_local_token_is_renewed_after_half_its_lifetime(
     tmp_path: Path, new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A newer token is kept."""
+    """A token that is younger stays as it is."""
     monkeypatch.setenv(DATABASE, new_store().get(DATABASE, ""))
     with local_service(tmp_path) as service:
         accounts, token = service.accounts, service.token
@@ -163,15 +165,16 @@ def test_tokens_are_valid_for_their_days(service: Server) -> None:
 
 
 def test_failed_logins_are_limited_per_name_and_per_address(service: Server) -> None:
-    """Then also the right password is refused."""
+    """Above the limit, the right password is refused, too."""
     user(service, "add", "heidi", "--password-stdin", input="correct horse\n")
 
     def statuses(*attempts: tuple[str, str]) -> list[int]:
         return [log_in(service, name, "x", address).status_code for name, address in attempts]
 
-    assert statuses(*((f"g{n}", "127.0.0.20") for n in range(11))) == [401] * 10 + [429]
+    assert statuses(*((f"g{number}", "127.0.0.20") for number in range(11))) == [401] * 10 + [429]
     assert statuses(("g11", "127.0.0.21"), ("g11", "127.0.0.20")) == [401, 429]
-    assert statuses(*(("Heidi", f"127.0.0.{n}") for n in range(30, 41))) == [401] * 10 + [429]
+    attempts = [("Heidi", f"127.0.0.{number}") for number in range(30, 41)]
+    assert statuses(*attempts) == [401] * 10 + [429]
     assert statuses(("ivan", "127.0.0.40")) == [401]
     refused = log_in(service, "heidi", "correct horse", "127.0.0.41")
     error(refused, 429, "too_many_logins")
@@ -193,7 +196,9 @@ def test_audit_log_has_events_without_contents(service: Server) -> None:
     user(service, "remove", "erin", "--delete-sessions")
     text = (service.data / "audit.log").read_text()
     records = map(json.loads, text.splitlines())
-    of_erin = [(r["event"], r.get("session")) for r in records if r["user"] == "erin"]
+    of_erin = [
+        (record["event"], record.get("session")) for record in records if record["user"] == "erin"
+    ]
     assert of_erin == [
         ("user_added", None),
         ("token_made", None),

@@ -79,8 +79,8 @@ def test_first_unknown_field_is_refused(client: httpx.Client) -> None:
 
 
 def test_refused_body_is_freed(tmp_path: Path) -> None:
-    """The garbage collector is off, so a reference cycle would keep it."""
-    body = json.dumps({"messages": [{"unlike_any": [n]} for n in range(30_000)]})
+    """The garbage collector is off, so a reference cycle would keep the body in memory."""
+    body = json.dumps({"messages": [{"unlike_any": [number]} for number in range(30_000)]})
 
     with in_process(tmp_path) as service:
         gc.disable()
@@ -88,7 +88,7 @@ def test_refused_body_is_freed(tmp_path: Path) -> None:
             for _ in range(3):
                 reply = ask(service.app, "POST", "/walker/sync", service.token, content=body)
                 error(reply, 413, "too_many_messages")
-            get_objects = (g for g in gc.get_objects() if isinstance(g, dict))
-            assert not [get_object for get_object in get_objects if "unlike_any" in get_object]
+            dicts = (container for container in gc.get_objects() if isinstance(container, dict))
+            assert not [container for container in dicts if "unlike_any" in container]
         finally:
             gc.enable()

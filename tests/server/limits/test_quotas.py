@@ -118,7 +118,9 @@ def test_session_recorded_again_is_not_refused(tmp_path: Path) -> None:
 def test_session_creation_does_not_wait_for_other_users(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow, other = (SimpleNamespace(user=str(n), root=str(UUID(int=n))) for n in (1, 2))
+    slow, other = (
+        SimpleNamespace(user=str(number), root=str(UUID(int=number))) for number in (1, 2)
+    )
     is_reading, may_go_on = threading.Event(), threading.Event()
 
     def count(store: object, owner: UUID) -> int:
@@ -139,7 +141,7 @@ def test_session_creation_does_not_wait_for_other_users(
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(create, slow)
         assert is_reading.wait(60)
-        pool.submit(create, other).result(20)  # it would wait for the first's
+        pool.submit(create, other).result(20)  # does not wait for the first session
         may_go_on.set()
         first.result(60)
     with quotas.reserve(other, {"session": "a", "messages": []}, b""):  # type: ignore[arg-type]

@@ -68,7 +68,10 @@ def test_no_reply_has_the_secret(redacting: Server) -> None:
     """An excerpt, a recalled result, messages of the prompt, and a text after a compaction."""
     messages = history(8)
     messages += step(
-        "c9", "look", "{}", "\n".join(f"order ORD-{n}: {KEY} {TICKET}" for n in range(900))
+        "c9",
+        "look",
+        "{}",
+        "\n".join(f"order ORD-{number}: {KEY} {TICKET}" for number in range(900)),
     )
     messages += [assistant("Done."), user("And?")]
     history_fields = {"session": "seen", "messages": messages}

@@ -53,7 +53,9 @@ def later(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> LocalServic
 def test_sessions_are_deleted_by_age(later: LocalService) -> None:
     assert retention_of(later, retention_days=11).delete_due() == []
     deletions = retention_of(later, retention_days=9).delete_due()
-    assert [(d.session.key, d.reason) for d in deletions] == [(n, "age") for n in "abc"]
+    assert [(deletion.session.key, deletion.reason) for deletion in deletions] == [
+        (name, "age") for name in "abc"
+    ]
     assert names(later) == set()
 
 

@@ -21,8 +21,8 @@ def thread(begin: Callable[[], None] = lambda: None) -> Iterator[ThreadPoolExecu
         yield pool
 
 
-def place(of: ThreadPoolExecutor) -> set[int]:
-    return of.submit(os.sched_getaffinity, 0).result()
+def processors_of(pool: ThreadPoolExecutor) -> set[int]:
+    return pool.submit(os.sched_getaffinity, 0).result()
 
 
 def test_threads_share_one_processor_during_the_block() -> None:
@@ -37,13 +37,13 @@ def test_threads_share_one_processor_during_the_block() -> None:
             processor.choose_processor()
             processors = os.sched_getaffinity(0)
             assert len(processors) == 1
-            assert place(early) == place(late) == processors
-            assert place(other) == everywhere
-        assert os.sched_getaffinity(0) == place(early) == place(late) == everywhere
+            assert processors_of(early) == processors_of(late) == processors
+            assert processors_of(other) == everywhere
+        assert os.sched_getaffinity(0) == processors_of(early) == processors_of(late) == everywhere
 
 
 def test_disabled_pinning_moves_no_thread() -> None:
     everywhere, processor = os.sched_getaffinity(0), OneProcessor(is_enabled=False)
     with processor.main_thread(), thread(processor.add_thread) as pool:
         processor.choose_processor()
-        assert os.sched_getaffinity(0) == place(pool) == everywhere
+        assert os.sched_getaffinity(0) == processors_of(pool) == everywhere

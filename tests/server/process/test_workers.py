@@ -83,7 +83,7 @@ def test_failed_logins_are_counted_across_workers(connect: Connect) -> None:
 
 
 def test_killed_worker_is_replaced_during_calls(server: Server) -> None:
-    """Nothing acknowledged is lost."""
+    """No acknowledged write is lost."""
     with agents_at_work(server, forgiven=0) as go_on:
         go_on()
         old = workers_of(server)

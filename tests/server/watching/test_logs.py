@@ -83,6 +83,8 @@ def test_each_request_is_logged_without_contents(tmp_path: Path, form: str) -> N
     (first,) = [record for record in records if record["request"] == "run-5.a_1"]
     assert first["ms"] > 0 and first["level"] == "INFO"
     assert (first["user"], first["route"], first["status"]) == ("local", "render", 200)
-    statuses = [(r["route"], r["status"]) for r in records if r["level"] == "INFO"]
+    statuses = [
+        (record["route"], record["status"]) for record in records if record["level"] == "INFO"
+    ]
     assert {("render", 422), ("unknown", 404), ("user", 401)} <= set(statuses)
     assert [record["level"] for record in records if record["route"] == "healthz"][-1:] == ["DEBUG"]

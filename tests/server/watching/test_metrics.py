@@ -139,7 +139,7 @@ def test_calls_are_counted_by_policy(service: ServiceInProcess) -> None:
 def test_conflicts_and_refused_writes_are_counted(
     service: ServiceInProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first attempt is overtaken and repeated; the store refuses the second one."""
+    """Another write overtakes the first attempt; the store refuses the repeated attempt."""
     queue = service.app.state.service.runtime.store._queue
     write, failures = queue.write, [WriteConflict(), StoreUnavailable("full")]
 

@@ -206,10 +206,10 @@ def test_details_and_metrics_need_loopback_or_local_token(
             error_fields = error(look(unknown, address="10.0.0.9"), 503, "not_ready")
             assert error_fields["message"] == "The server is not ready."
             assert figures(unknown, address="10.0.0.9").status_code == 401
-        for at, valid_token in (("127.0.0.1", ""), ("10.0.0.9", token)):
-            error_fields = error(look(valid_token, address=at), 503, "not_ready")
+        for address, valid_token in (("127.0.0.1", ""), ("10.0.0.9", token)):
+            error_fields = error(look(valid_token, address=address), 503, "not_ready")
             assert "CONTEXTRENDER_MIN_FREE_DISK_MB" in error_fields["message"]
-            assert "contextrender_stored_bytes" in figures(valid_token, address=at).text
+            assert "contextrender_stored_bytes" in figures(valid_token, address=address).text
     finally:
         app.state.service.close()
 
