@@ -35,27 +35,27 @@ def test_other_requests_write_between_slices(
     alice.api("sync", session="s", messages=RUN)
     under_way, resume = threading.Event(), threading.Event()
     write = Store.write
-    wiped = 0
+    deletion_count = 0
 
-    def pausing(self: Store, batch: WriteBatch) -> None:
-        nonlocal wiped
+    def write_and_pause(self: Store, batch: WriteBatch) -> None:
+        nonlocal deletion_count
         write(self, batch)
-        wiped += bool(batch.delete_edges_at or batch.delete_unchecked)
-        if wiped == 3:
+        deletion_count += bool(batch.delete_edges_at or batch.delete_unchecked)
+        if deletion_count == 3:
             under_way.set()
             assert resume.wait(30)
 
-    monkeypatch.setattr(Store, "write", pausing)
+    monkeypatch.setattr(Store, "write", write_and_pause)
     with ThreadPoolExecutor(1) as threads:
-        deleting = threads.submit(alice.api, "delete_session", session="s")
+        deletion = threads.submit(alice.api, "delete_session", session="s")
         assert under_way.wait(30)
-        wiped = 99
+        deletion_count = 99
         bob.api("sync", session="b", messages=RUN)
         alice.api("sync", session="another", messages=RUN)
         listed = alice.api("list_sessions")["sessions"]
         assert [session["session"] for session in listed] == ["another"]
         resume.set()
-        assert deleting.result()["nodes"] > 60
+        assert deletion.result()["nodes"] > 60
     alice.api("delete_session", session="another")
     assert alice.graph().counts == {}
 
@@ -69,14 +69,14 @@ def test_interrupted_deletion_is_finished_later(
     countdown = [slice]
     write = Store.write
 
-    def failing(self: Store, batch: WriteBatch) -> None:
+    def write_or_fail(self: Store, batch: WriteBatch) -> None:
         countdown[0] -= bool(batch.delete_edges_at or batch.delete_unchecked)
         if not countdown[0]:
             raise StoreUnavailable("The store did not take the change; nothing was written.")
         write(self, batch)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "write", failing)
+        patch.setattr(Store, "write", write_or_fail)
         alice.api.refused("delete_session", 503, "storage_unavailable", session="s")
     assert alice.graph().counts["ToolResult"]
     assert alice.api("list_sessions")["sessions"] == []
@@ -99,11 +99,11 @@ def test_deletion_is_finished_after_server_is_killed(service: Service) -> None:
         server.api(alice.api.token) as api,
         ThreadPoolExecutor(1) as threads,
     ):
-        deleting = threads.submit(lambda: api.post("delete_session", session="s"))
+        deletion = threads.submit(lambda: api.post("delete_session", session="s"))
         while "Session" in alice.graph().counts:
             assert server.process.poll() is None
         server.stop(signal.SIGKILL)
-        assert deleting.exception() is not None or deleting.result().status_code == 200
+        assert deletion.exception() is not None or deletion.result().status_code == 200
     with another_server(service.data) as server, server.api(alice.api.token) as api:
         assert api.post("delete_session", session="s").status_code in (200, 404)
     assert alice.graph().counts == {}

@@ -179,7 +179,7 @@ PAGE_FIELDS = (
 
 
 @pytest.fixture(scope="module")
-def paged(service: Service) -> Api:
+def api_of_long_session(service: Service) -> Api:
     api = service.new_user().api
     api("render", session="s", messages=LONG, budget=900)
     return api
@@ -190,29 +190,31 @@ def rows(api: Api, **fields: object) -> list[Json]:
     return results
 
 
-def test_pages_together_have_all_results(paged: Api) -> None:
-    reply = paged("explain", session="s")
+def test_pages_together_have_all_results(api_of_long_session: Api) -> None:
+    reply = api_of_long_session("explain", session="s")
     assert reply["count"] == len(reply["results"]) == 30
     for sort in ("", *COLUMNS):
-        ordered = rows(paged, sort=sort)
-        assert sorted(ordered, key=lambda row: row["position"]) == reply["results"]
-        pages = [rows(paged, sort=sort, offset=offset, rows=16) for offset in (0, 16)]
-        assert [row for page in pages for row in page] == ordered
-        page = paged("explain", session="s", sort=sort, rows=16)
+        sorted_rows = rows(api_of_long_session, sort=sort)
+        assert sorted(sorted_rows, key=lambda row: row["position"]) == reply["results"]
+        pages = [rows(api_of_long_session, sort=sort, offset=offset, rows=16) for offset in (0, 16)]
+        assert [row for page in pages for row in page] == sorted_rows
+        page = api_of_long_session("explain", session="s", sort=sort, rows=16)
         assert {name: page[name] for name in PAGE_FIELDS} == {
             name: reply[name] for name in PAGE_FIELDS
         }
 
 
-def test_rows_are_sorted_by_column(paged: Api) -> None:
+def test_rows_are_sorted_by_column(api_of_long_session: Api) -> None:
     for sort in [name for name in COLUMNS if name != "order"]:
         for descending in (False, True):
-            values = [row[sort] for row in rows(paged, sort=sort, descending=descending)]
+            values = [
+                row[sort] for row in rows(api_of_long_session, sort=sort, descending=descending)
+            ]
             assert values == sorted(values, reverse=descending)
 
 
-def test_window_has_last_messages_and_last_shown_messages(paged: Api) -> None:
-    lines = paged("get_call", session="s")["messages"]
+def test_window_has_last_messages_and_last_shown_messages(api_of_long_session: Api) -> None:
+    lines = api_of_long_session("get_call", session="s")["messages"]
     shown_lines = [
         line
         for line in lines
@@ -220,10 +222,10 @@ def test_window_has_last_messages_and_last_shown_messages(paged: Api) -> None:
     ]
     for end, stop in ((None, len(lines)), (41, 41)):
         earlier = [line for line in shown_lines if line["position"] < stop - 5]
-        page = paged("get_call", session="s", window=5, end=end)
+        page = api_of_long_session("get_call", session="s", window=5, end=end)
         assert page["messages"] == [*earlier[-5:], *lines[stop - 5 : stop]]
         assert page["history_messages"] == len(LONG)
-    assert paged("get_call", session="s", window=0)["messages"] == []
+    assert api_of_long_session("get_call", session="s", window=0)["messages"] == []
 
 
 def test_timeline_from_end_returns_newest_calls(alice: User) -> None:

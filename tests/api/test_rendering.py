@@ -38,8 +38,8 @@ def test_call_settings_override_session_settings(api: Api) -> None:
     fields: Json = {"budget": 900, "policy": "prune", "parameters": {"weight_reuse": 0.5}}
     api("sync", session="own", messages=RUN[:3], settings=fields)
     api("sync", session="own", messages=RUN, settings={"parameters": {"recency_decay": 0.1}})
-    both = {"weight_reuse": 0.5, "recency_decay": 0.1}
-    assert api("inspect_session", session="own")["settings"] == fields | {"parameters": both}
+    parameters = {"weight_reuse": 0.5, "recency_decay": 0.1}
+    assert api("inspect_session", session="own")["settings"] == fields | {"parameters": parameters}
 
     def check(equal_settings: Json, **settings: object) -> None:
         reply = api("render", session="own", messages=RUN, **settings)
@@ -48,7 +48,7 @@ def test_call_settings_override_session_settings(api: Api) -> None:
         }
 
     check({"budget": 900, "policy": "prune"})
-    check({"budget": 900, "parameters": both}, policy="contextrender")
+    check({"budget": 900, "parameters": parameters}, policy="contextrender")
     usual = {"weight_reuse": 1, "recency_decay": 0.3}
     check({"budget": 1200}, policy="contextrender", budget=1200, parameters=usual)
     reply = api("explain", session="own")

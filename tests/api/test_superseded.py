@@ -14,20 +14,20 @@ PATCH = "*** Begin Patch\n*** Update File: src/web.py\n-x = 1\n+x = 2\n*** End P
 EDIT = {"file_path": "src/app.py", "old_string": "a = 1", "new_string": "a = 2"}
 
 
-def read(call_id: str, path: str) -> list[dict[str, object]]:
+def read_file(call_id: str, path: str) -> list[dict[str, object]]:
     return step(call_id, "Read", json.dumps({"file_path": path}), f"text {call_id} of {path}")
 
 
 RUN = [
     user("Change both files."),
-    *read("one", "src/app.py"),  # result 2
-    *read("two", "src/web.py"),  # 4
-    *read("three", "/work/src/app.py"),  # 6 supersedes 2
+    *read_file("one", "src/app.py"),  # result 2
+    *read_file("two", "src/web.py"),  # 4
+    *read_file("three", "/work/src/app.py"),  # 6 supersedes 2
     *step("four", "Edit", json.dumps(EDIT), "Error: the string was not found"),  # 8 failed
     *step("five", "Edit", json.dumps(EDIT), "The file was updated."),  # 10 supersedes 6
     *step("six", "shell", json.dumps({"command": ["apply_patch", PATCH]}), "Done!"),  # 12: 4
-    *read("seven", "src/app.py"),  # 14 supersedes 10
-    *read("eight", "src/other.py"),  # 16
+    *read_file("seven", "src/app.py"),  # 14 supersedes 10
+    *read_file("eight", "src/other.py"),  # 16
 ]
 PAIRS = {(2, 6), (6, 10), (4, 12), (10, 14)}
 

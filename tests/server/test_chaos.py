@@ -199,12 +199,12 @@ class Load:
         """Wait for this many more answers. Fail as soon as an agent fails."""
         goal = self.answer_count + calls
 
-        def reached() -> bool:
+        def has_answers() -> bool:
             failed = [future.exception() for future in self._working if future.done()]
             assert not failed, failed
             return self.answer_count >= goal
 
-        wait_until(reached)
+        wait_until(has_answers)
 
     @property
     def answer_count(self) -> int:

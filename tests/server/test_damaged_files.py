@@ -151,7 +151,7 @@ def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return data
 
 
-def ran(*words: str | Path, **options: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def run_command(*words: str | Path, **options: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Run a command in this process, where its exception would be raised here."""
     process = contextrender(*words, **options)  # type: ignore[arg-type]
     assert process.returncode in (0, 1), (words, process)
@@ -182,11 +182,11 @@ def read_by_commands(data: Path, folder: Path, ways: list[list[list[Json]]]) -> 
         return False
     with serving(app) as url:
         environment = {**os.environ, "CONTEXTRENDER_URL": url, "CONTEXTRENDER_TOKEN": token}
-        listed = ran("sessions", environment=environment)
+        listed = run_command("sessions", environment=environment)
         is_intact = listed.returncode == 0 and all(name in listed.stdout for name in ("s", "other"))
         for name in ("s", "other"):
             file = folder / f"{name}.json"
-            if ran("export", name, file, environment=environment).returncode:
+            if run_command("export", name, file, environment=environment).returncode:
                 is_intact = False
             else:
                 branches = json.loads(file.read_text())["branches"]
@@ -220,17 +220,19 @@ def test_no_command_ends_in_a_traceback_on_a_damaged_file(
     for data, chance in copies(intact, tmp_path, kind):
         damage(data, intact.parent, kind, chance)
         folder = data.parent
-        checked = ran("check", "--data", data)
+        check_process = run_command("check", "--data", data)
         statuses = {
-            ran("backup", folder / "backup", "--data", data).returncode,
-            ran("restore", data, "--data", folder / "restored").returncode,
+            run_command("backup", folder / "backup", "--data", data).returncode,
+            run_command("restore", data, "--data", folder / "restored").returncode,
         }
-        assert statuses == {int("damaged file" in checked.stdout or not checked.stdout)}
+        assert statuses == {int("damaged file" in check_process.stdout or not check_process.stdout)}
         is_whole = read_by_commands(data, folder, ways)
-        assert is_whole or checked.returncode == 1, (folder, checked)
-        repaired = ran("check", "--repair", "--data", data)
-        assert "damaged file" not in repaired.stdout or "(repaired)" not in repaired.stdout
-        ran("check", "--data", data)
+        assert is_whole or check_process.returncode == 1, (folder, check_process)
+        repair_process = run_command("check", "--repair", "--data", data)
+        assert (
+            "damaged file" not in repair_process.stdout or "(repaired)" not in repair_process.stdout
+        )
+        run_command("check", "--data", data)
 
 
 @pytest.mark.slow

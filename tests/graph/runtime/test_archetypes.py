@@ -80,7 +80,7 @@ ACCESSES: dict[str, tuple[Callable[[Any], Any], Any]] = {
 }
 
 
-def unread() -> StoredEdges:
+def unread_edges() -> StoredEdges:
     edges = StoredEdges(lambda: edges.fill(EDGES))
     return edges
 
@@ -88,11 +88,11 @@ def unread() -> StoredEdges:
 @pytest.mark.parametrize("access", ACCESSES)
 def test_first_access_reads_edges(access: str) -> None:
     ask, answer = ACCESSES[access]
-    assert ask(unread()) == answer
+    assert ask(unread_edges()) == answer
 
 
 def test_adding_edges_reads_nothing() -> None:
-    edges = unread()
+    edges = unread_edges()
     edges.append(Edge(2))
     edges.append(Edge(3))
     assert edges.is_unread
@@ -100,10 +100,10 @@ def test_adding_edges_reads_nothing() -> None:
 
 
 def test_changes_apply_to_stored_edges() -> None:
-    edges = unread()
+    edges = unread_edges()
     edges.remove(Edge(1))
     assert list(edges) == [Edge(2)]
-    edges = unread()
+    edges = unread_edges()
     edges += [Edge(3)]
     edges.extend([Edge(4)])
     assert list(edges) == [*EDGES, Edge(3), Edge(4)]

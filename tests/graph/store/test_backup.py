@@ -102,14 +102,16 @@ def test_backup_moves_store_to_database_and_back(
     before, after = SqliteStore(backup / "store.db"), SqliteStore(home / "store.db")
     for table in tables(before):
         rows = f"SELECT * FROM {table}"
-        assert sorted(map(plain, after.read(rows))) == sorted(map(plain, before.read(rows)))
+        assert sorted(map(comparable_values, after.read(rows))) == sorted(
+            map(comparable_values, before.read(rows))
+        )
     before.close()
     after.close()
     with local_service(home) as moved_back:
         assert moved_back.branches("s")[0]["messages"] == [message(1)]
 
 
-def plain(row: tuple[Any, ...]) -> list[str]:
+def comparable_values(row: tuple[Any, ...]) -> list[str]:
     """Return comparable values, JSON without spaces."""
     return [str(value).replace(" ", "") for value in row]
 

@@ -93,7 +93,7 @@ def _has_ended(process: str) -> bool:
 
 
 @pytest.fixture
-def replicated() -> Iterator[Pair]:
+def pair() -> Iterator[Pair]:
     with ExitStack() as stack:
         yield Pair(stack)
 
@@ -101,25 +101,23 @@ def replicated() -> Iterator[Pair]:
 @pytest.mark.parametrize(
     "rounds", [min(ROUNDS - first, ROUNDS_A_PAIR) for first in range(0, ROUNDS, ROUNDS_A_PAIR)]
 )
-def test_killed_primary_loses_nothing_acknowledged(
-    replicated: Pair, tmp_path: Path, rounds: int
-) -> None:
+def test_killed_primary_loses_nothing_acknowledged(pair: Pair, tmp_path: Path, rounds: int) -> None:
     with (
-        running_server(tmp_path / "data", CONTEXTRENDER_DATABASE=replicated.address) as server,
+        running_server(tmp_path / "data", CONTEXTRENDER_DATABASE=pair.address) as server,
         agents_at_work(server) as go_on,
     ):
         for _ in range(rounds):
             go_on()
-            replicated.kill_primary()
-            replicated.promote()
+            pair.kill_primary()
+            pair.promote()
             go_on()
-            replicated.rejoin()
+            pair.rejoin()
 
 
-def test_old_primary_alone_acknowledges_nothing(replicated: Pair) -> None:
-    replicated.kill_primary()
-    replicated.promote()
-    old = replicated.standby
+def test_old_primary_alone_acknowledges_nothing(pair: Pair) -> None:
+    pair.kill_primary()
+    pair.promote()
+    old = pair.standby
     old.start()
     store = None
     with pytest.raises(StoreUnavailable):
@@ -127,7 +125,7 @@ def test_old_primary_alone_acknowledges_nothing(replicated: Pair) -> None:
         store.write(unit(store))
     if store is not None:
         store.close()
-    new = PostgresStore(replicated.primary.address, Settings())
+    new = PostgresStore(pair.primary.address, Settings())
     new.write(unit(new))
     new.close()
 
@@ -136,7 +134,7 @@ def test_old_primary_alone_acknowledges_nothing(replicated: Pair) -> None:
 def test_service_works_behind_transaction_pooler(tmp_path: Path) -> None:
     with (
         Cluster.running() as cluster,
-        pooled(cluster) as address,
+        run_pooler(cluster) as address,
         running_server(tmp_path / "data", CONTEXTRENDER_DATABASE=address) as server,
         agents_at_work(server) as go_on,
     ):
@@ -144,7 +142,7 @@ def test_service_works_behind_transaction_pooler(tmp_path: Path) -> None:
 
 
 @contextmanager
-def pooled(cluster: Cluster) -> Iterator[str]:
+def run_pooler(cluster: Cluster) -> Iterator[str]:
     """Run PgBouncer in transaction mode with two connections to the cluster; yield its address."""
     folder = cluster.folder / "pool"
     folder.mkdir()

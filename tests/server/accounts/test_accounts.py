@@ -15,7 +15,7 @@ def noop(server: Server, authorization: str | None) -> int:
     return httpx.post(server.url + "/walker/noop", headers=headers).status_code
 
 
-def forged(secret: str, user: str, seconds: int = 60) -> str:
+def forge_header(secret: str, user: str, seconds: int = 60) -> str:
     return "Bearer " + jwt.encode({"sub": user, "exp": int(time.time()) + seconds}, secret)
 
 
@@ -25,12 +25,12 @@ def test_only_valid_tokens_are_accepted(server: Server) -> None:
     secret = (server.data / "jwt_secret").read_text()
     assert noop(server, f"Bearer {token}") == 200
     assert noop(server, f"bearer {token}") == 200
-    for bad in (None, "", "Bearer", "Bearer x", f"Basic {token}", token, f"Bearer {token}x"):
-        assert noop(server, bad) == 401
-    assert noop(server, forged(secret, user)) == 200
-    assert noop(server, forged(secret, user, seconds=-60)) == 401
-    assert noop(server, forged(secret, "nobody")) == 401
-    assert noop(server, forged("supersecretkey_for_testing_only!", user)) == 401
+    for header in (None, "", "Bearer", "Bearer x", f"Basic {token}", token, f"Bearer {token}x"):
+        assert noop(server, header) == 401
+    assert noop(server, forge_header(secret, user)) == 200
+    assert noop(server, forge_header(secret, user, seconds=-60)) == 401
+    assert noop(server, forge_header(secret, "nobody")) == 401
+    assert noop(server, forge_header("supersecretkey_for_testing_only!", user)) == 401
     assert noop(server, "Bearer " + jwt.encode({"sub": user}, "", algorithm="none")) == 401
 
 

@@ -32,14 +32,14 @@ from tests.support.scripted_model import serving
 from tests.support.waiting import wait_until
 
 
-async def read(request: Request) -> Response:
+async def count_bytes(request: Request) -> Response:
     return Response(str(len(await request.body())))
 
 
 def app(silence: float = 30.0, **limits: Any) -> Any:
     bodies = BodyLimits(Settings(max_body_mb=1, **limits), {}, silence)
 
-    def limited(routes: Any) -> Guard:
+    def limit_bodies(routes: Any) -> Guard:
         async def answer(scope: Any, receive: Any, send: Any) -> None:
             with bodies.reading(scope, receive) as limited_receive:
                 await routes(scope, limited_receive, send)
@@ -47,7 +47,8 @@ def app(silence: float = 30.0, **limits: Any) -> Any:
         return Guard(answer)
 
     return Starlette(
-        routes=[Route("/", read, methods=["GET", "POST"])], middleware=[Middleware(limited)]
+        routes=[Route("/", count_bytes, methods=["GET", "POST"])],
+        middleware=[Middleware(limit_bodies)],
     )
 
 

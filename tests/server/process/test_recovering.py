@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 LONG = 1e6
 
 
-def served(build: Callable[[], Starlette], begun: threading.Event) -> list[str]:
+def serve_app(build: Callable[[], Starlette], begun: threading.Event) -> list[str]:
     """Serve an app until `begun` is set; return the messages that it sends."""
     sent_types = []
 
@@ -58,7 +58,7 @@ def test_background_work_runs_until_server_stops(
             raise StoreUnavailable("Away.")
         return Starlette(lifespan=lifespan)
 
-    sent_types = served(build, worked)
+    sent_types = serve_app(build, worked)
     assert worked.is_set()
     assert ended.is_set()
     assert sent_types == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
@@ -71,7 +71,7 @@ def test_server_without_store_shuts_down_cleanly() -> None:
         begun.set()
         raise StoreUnavailable("Away.")
 
-    assert served(build, begun)[-1] == "lifespan.shutdown.complete"
+    assert serve_app(build, begun)[-1] == "lifespan.shutdown.complete"
 
 
 def test_failed_work_is_retried() -> None:

@@ -83,7 +83,7 @@ def page(service: ServiceInProcess) -> str:
 
 
 @pytest.fixture(scope="module")
-def served(service: ServiceInProcess) -> Names:
+def served_metrics(service: ServiceInProcess) -> Names:
     """Return every served metric with its labels, without the library's `_created` times."""
     labels_of_metrics: Names = defaultdict(set)
     for family in text_string_to_metric_families(page(service)):
@@ -105,23 +105,25 @@ def metric_names(query: str) -> tuple[str, ...]:
     return tuple(re.sub("_(bucket|sum|count)$", "", name) for name in names)
 
 
-def test_dashboard_shows_exactly_the_served_metrics(served: Names) -> None:
-    assert {name for query in queries() for name in metric_names(query)} == set(served)
+def test_dashboard_shows_exactly_the_served_metrics(served_metrics: Names) -> None:
+    assert {name for query in queries() for name in metric_names(query)} == set(served_metrics)
 
 
-def test_dashboard_uses_existing_labels(served: Names) -> None:
+def test_dashboard_uses_existing_labels(served_metrics: Names) -> None:
     for query in queries():
-        labels = set.union(*(served[name] for name in metric_names(query)))
+        labels = set.union(*(served_metrics[name] for name in metric_names(query)))
         grouped = re.findall(r"by \(([^)]*)\)", query)
         used_labels = {name.strip() for group in grouped for name in group.split(",")}
         used_labels |= set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", query))
         assert used_labels <= labels, query
 
 
-def test_documentation_lists_every_metric_with_labels(served: Names) -> None:
+def test_documentation_lists_every_metric_with_labels(served_metrics: Names) -> None:
     rows = re.findall(r"^- `(contextrender_\w+)(?:\{([^}]*)\})?`:", PAGE.read_text(), re.M)
-    documented = {name: set(labels.split(", ")) if labels else set() for name, labels in rows}
-    assert documented == {name: labels - {"le"} for name, labels in served.items()}
+    documented_metrics = {
+        name: set(labels.split(", ")) if labels else set() for name, labels in rows
+    }
+    assert documented_metrics == {name: labels - {"le"} for name, labels in served_metrics.items()}
 
 
 def test_calls_are_counted_by_policy(service: ServiceInProcess) -> None:

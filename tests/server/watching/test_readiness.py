@@ -53,18 +53,18 @@ def fill(file: Path) -> None:
                     ballast.write(b"\1" * size)
 
 
-def ready(url: str) -> httpx.Response:
+def request_readiness(url: str) -> httpx.Response:
     return httpx.get(f"{url}/healthz/ready", timeout=20)
 
 
 def wait_for_status(url: str, status: int) -> httpx.Response:
     responses: list[httpx.Response] = []
 
-    def reached() -> bool:
-        responses.append(ready(url))
+    def has_status() -> bool:
+        responses.append(request_readiness(url))
         return responses[-1].status_code == status
 
-    wait_until(reached, explain=lambda: responses[-1].text)
+    wait_until(has_status, explain=lambda: responses[-1].text)
     assert httpx.get(f"{url}/healthz/live").json() == {"status": "ok"}
     return responses[-1]
 
@@ -108,7 +108,7 @@ def test_damaged_file_at_start_is_not_ready(tmp_path: Path, content: bytes) -> N
     ):
         wait_until(lambda: "trying on" in log.read_text())
         assert "Traceback" not in log.read_text()
-        assert "damaged" in error(ready(url), 503, "not_ready")["message"]
+        assert "damaged" in error(request_readiness(url), 503, "not_ready")["message"]
         assert (data / "store.db").read_bytes() == content
         process = contextrender("user", "list", "--data", data)
         assert (process.returncode, process.stderr.count("\n")) == (1, 1)
@@ -239,11 +239,11 @@ def test_failed_embedding_is_reported_and_leaves_the_server_ready(tmp_path: Path
             tmp_path / "data", **double.environment(embed_model="text-embedding-3-small")
         ) as server,
     ):
-        assert ready(server.url).json()["embedder_fails"] is False
+        assert request_readiness(server.url).json()["embedder_fails"] is False
         with server.api() as api:
             api("render", session="s", messages=agent_run(20, lines=5), budget=300)
             results = api("explain", session="s")["results"]
             assert {result["relevance"] for result in results} == {0.0}
         assert double.requests
-        response = ready(server.url)
+        response = request_readiness(server.url)
         assert (response.status_code, response.json()["embedder_fails"]) == (200, True)
