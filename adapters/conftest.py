@@ -55,7 +55,7 @@ class Loopback:
         """Return the recorded sessions."""
         return self.client.list_sessions()["sessions"]
 
-    def recorded(self, turns: int) -> SessionView:
+    def wait_for_turn(self, turns: int) -> SessionView:
         """Wait until turn `turns` is recorded, and return the only session."""
         wait_until(lambda: self.sessions()[0]["turns"] >= turns)
         (session,) = self.sessions()
@@ -64,7 +64,7 @@ class Loopback:
     def check(self, script: Script) -> None:
         """Check the requests of an example, and its only session."""
         hosts.check(script)
-        session = self.recorded(turns := len(script.steps) - 1)
+        session = self.wait_for_turn(turns := len(script.steps) - 1)
         assert session["session"].endswith("-hosts") and session["turns"] == turns
 
 

@@ -18,7 +18,7 @@ from adapters.conftest import Loopback, proxying
 from adapters.testing import hosts
 from adapters.testing.commands import run
 from adapters.testing.installs import environment, node_modules_of
-from adapters.testing.scripted import Call, Limited, Say, Script, Step
+from adapters.testing.scripted import Call, Say, Script, ScriptWithWindow, Step
 from tests.support.scripted_model import ModelRequest, Reply
 
 SETTINGS = Path(__file__).parent / "settings.json"
@@ -104,8 +104,8 @@ def test_session_continues_after_compaction(
         assert (
             step not in looks or looks.index(step) in marks
         )  # the newest result is always visible
-    before, compacting, after = script.requests[6:9]
-    assert count_results(before) < count_results(compacting) == 6
+    before, compaction, after = script.requests[6:9]
+    assert count_results(before) < count_results(compaction) == 6
     assert count_results(after) == 0
     assert json.dumps(after["messages"]).count("Summary: six were looked at.") == 1
     (session,) = loopback.sessions()
@@ -122,7 +122,7 @@ def test_agent_continues_past_its_window_without_service(
     summary = Say("<summary>Summary: nine were looked at.</summary>")
     steps: list[Step] = [*looks, Say("All."), summary, Say("Done.")]
     adapted_steps = [adapt_to_tools(step, tmp_path / "work") for step in steps]
-    script = Limited(loopback.model, adapted_steps, added_tokens=50_000)
+    script = ScriptWithWindow(loopback.model, adapted_steps, added_tokens=50_000)
     credentials = Credentials("http://127.0.0.1:9", "none")
     with proxying(credentials, f"{loopback.model.url}/v1") as proxy:
         ask = prepare_agent(proxy, tmp_path, "claude-opus-5-5")

@@ -13,7 +13,7 @@ from adapters.conftest import Loopback, proxying
 from adapters.testing import hosts
 from adapters.testing.commands import run
 from adapters.testing.installs import environment, node_modules_of
-from adapters.testing.scripted import Call, Limited, Say, Script, Step, has_tools
+from adapters.testing.scripted import Call, Say, Script, ScriptWithWindow, Step, has_tools
 from tests.support.scripted_model import ModelRequest, Reply, response_events, stream
 
 CONFIG = Path(__file__).parent / "config.toml"
@@ -21,7 +21,7 @@ PROXY = "http://127.0.0.1:8700"
 Ask = Callable[..., list[Json]]
 
 
-class Code(Script):
+class CodeScript(Script):
     """A script whose calls are code for the only tool that newer models have."""
 
     def answer(self, request: ModelRequest) -> Reply:
@@ -60,7 +60,7 @@ def prepare_agent(proxy: str, folder: Path, model: str) -> Ask:
     return ask
 
 
-@pytest.mark.parametrize(("model", "kind"), [("gpt-5.5", Script), ("gpt-6.1-sol", Code)])
+@pytest.mark.parametrize(("model", "kind"), [("gpt-5.5", Script), ("gpt-6.1-sol", CodeScript)])
 def test_two_turns_of_a_session_are_rendered(
     loopback: Loopback, tmp_path: Path, model: str, kind: type[Script]
 ) -> None:
@@ -70,7 +70,7 @@ def test_two_turns_of_a_session_are_rendered(
     first = ask("Find out which of the first six hosts are slow.")
     thread = first[0]["thread_id"]
     second = ask("resume", thread, "And of the next three? Restart those that are slow.")
-    assert (*spoken(first), *spoken(second)) == hosts.ANSWERS
+    assert (*answers_in(first), *answers_in(second)) == hosts.ANSWERS
     assert second[0]["thread_id"] == thread
     script.steps = steps
     hosts.check(script)
@@ -87,7 +87,7 @@ def test_agent_continues_past_its_window_without_service(
     """The agent reads 1.5 times its window's tokens, compacts, and continues without the proxy."""
     looks = [Call("look", {"host": f"host_{number}_X"}) for number in range(9)]
     steps: list[Step] = [*looks, Say("All."), Say("Done."), Say("Alone.")]
-    script = Limited(
+    script = ScriptWithWindow(
         loopback.model, [adapt_to_tools(step) for step in steps], is_agents, added_tokens=50_000
     )
     credentials = Credentials("http://127.0.0.1:9", "none")
@@ -98,7 +98,11 @@ def test_agent_continues_past_its_window_without_service(
         resume = ["resume", first[0]["thread_id"]]
         second = ask(*resume, "-c", "model_auto_compact_token_limit=10", "And now?")
     third = prepare_agent(loopback.model.url, tmp_path, "gpt-5.5")(*resume, "Alone?")
-    assert (*spoken(first), *spoken(second), *spoken(third)) == ("All.", "Done.", "Alone.")
+    assert (*answers_in(first), *answers_in(second), *answers_in(third)) == (
+        "All.",
+        "Done.",
+        "Alone.",
+    )
     assert script.refused_count and read / 4 > 1.5 * script.added_tokens
     for number, marks in enumerate(script.marks_in_requests(hosts.MARKS)[1:10]):
         assert number in marks  # the newest result is always visible
@@ -116,7 +120,7 @@ def test_newest_result_of_less_than_8000_tokens_is_complete(
     with proxying(service, f"{loopback.model.url}/v1", AUTO, "contextrender_cache_aware") as proxy:
         ask = prepare_agent(proxy, tmp_path, "gpt-5.5")
         hosts.lengthen(tmp_path / "work", [450] * 9)
-        assert spoken(ask("Find out which of the nine hosts are slow.")) == ["All."]
+        assert answers_in(ask("Find out which of the nine hosts are slow.")) == ["All."]
     hosts.check_newest_complete(script, '"function_call_output"', 450)
 
 
@@ -129,7 +133,7 @@ def adapt_to_tools(step: Step) -> Step:
     return Call("exec_command", {"cmd": command})
 
 
-def spoken(events: list[Json]) -> list[str]:
+def answers_in(events: list[Json]) -> list[str]:
     """Return the agent's answers."""
     items = [event["item"] for event in events if event["type"] == "item.completed"]
     return [item["text"] for item in items if item["type"] == "agent_message"]

@@ -66,8 +66,8 @@ class OpenClaw:
         """Run `openclaw agent ... --json` and return its output."""
         command = [self.openclaw, "agent", *words, "--json"]
         process = run(command, self._environment, self.work)
-        printed: Json = json.loads(process.stdout)
-        return printed
+        report: Json = json.loads(process.stdout)
+        return report
 
 
 @pytest.mark.parametrize("api", [CHAT, RESPONSES, MESSAGES])
@@ -76,15 +76,15 @@ def test_two_turns_of_a_session_are_rendered(api: str, loopback: Loopback, tmp_p
     steps = hosts.steps()
     script = Script(loopback.model, adapt_to_tools(steps))
     for question, answer in zip(QUESTIONS, hosts.ANSWERS, strict=True):
-        printed = openclaw.run("--local", "--session-id", "hosts", "-m", question)
-        assert [payload["text"] for payload in printed["payloads"]] == [answer]
+        report = openclaw.run("--local", "--session-id", "hosts", "-m", question)
+        assert [payload["text"] for payload in report["payloads"]] == [answer]
     script.steps = steps
     hosts.check(script)
     for items in inputs_of(script):
         (place,) = (number for number, item in enumerate(items) if is_internal(item))
         # With Responses, the context remains beside the user's message until the next message.
         assert place == len(items) - 1 or api == RESPONSES
-    session = recorded(loopback, QUESTIONS)
+    session = wait_for_session(loopback, QUESTIONS)
     hosts.check_turns(session, steps)
     if api in NAMES:
         assert session["session"] == NAMES[api]
@@ -97,15 +97,15 @@ def test_exec_task_is_rendered(loopback: Loopback, tmp_path: Path) -> None:
     script = Script(loopback.model, adapt_to_tools(steps))
     task = " ".join(QUESTIONS)
     options = ("--config", str(openclaw.config), "--cwd", str(openclaw.work))
-    printed = openclaw.run("exec", task, *options)
-    assert (printed["status"], printed["final"]) == ("ok", hosts.ANSWERS[1])
-    assert printed["toolSummary"]["failures"] == 0
+    report = openclaw.run("exec", task, *options)
+    assert (report["status"], report["final"]) == ("ok", hosts.ANSWERS[1])
+    assert report["toolSummary"]["failures"] == 0
     script.steps = steps
     hosts.check(script)
     assert all(is_internal(items[-1]) for items in inputs_of(script))
-    session = recorded(loopback, [task])
+    session = wait_for_session(loopback, [task])
     hosts.check_turns(session, steps)
-    assert session["session"] == f"{printed['sessionId']}:0"
+    assert session["session"] == f"{report['sessionId']}:0"
 
 
 def inputs_of(script: Script) -> list[list[Json]]:
@@ -121,7 +121,7 @@ def is_internal(item: Json) -> bool:
     return text.startswith(INTERNAL)
 
 
-def recorded(loopback: Loopback, questions: Sequence[str]) -> SessionView:
+def wait_for_session(loopback: Loopback, questions: Sequence[str]) -> SessionView:
     """Return the only session; check that it has one branch, all findings and only the user's
     messages."""
     (session,) = loopback.sessions()

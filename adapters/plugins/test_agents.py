@@ -19,7 +19,7 @@ from adapters.plugins.agents.base import TOKEN, Agent
 from adapters.plugins.user import (
     MARK,
     TEXT_END,
-    Counting,
+    UsageScript,
     User,
     false_answers,
     false_service,
@@ -87,7 +87,7 @@ def test_repeated_automatic_compactions(agent: Agent) -> None:
     agent.user.install("--tokens", "8000")
     agent.shrink_window()
     hosts.lengthen(agent.user.work, [400] * 9)
-    script = agent.script(*looks(9) * 4, kind=Counting)
+    script = agent.script(*looks(9) * 4, kind=UsageScript)
     with agent.running() as running:
         for _ in range(4):
             # Claude Code does not read an unchanged file again.

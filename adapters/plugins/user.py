@@ -155,7 +155,7 @@ def looks(count: int) -> list[Step]:
 
 
 @dataclass
-class Counting(Script):
+class UsageScript(Script):
     """A model that reports the size of each prompt in tokens. Four bytes count as one token."""
 
     def answer(self, request: ModelRequest) -> Reply:

@@ -52,16 +52,16 @@ def test_example_omits_and_restores_results(
     is_agent: Callable[[Json], bool],
 ) -> None:
     script = Script(loopback.model, [write(step) for step in hosts.steps()], is_agent)
-    lines = printed("example.py", loopback.environment(), kind)
+    lines = run_script("example.py", loopback.environment(), kind)
     assert lines == list(hosts.ANSWERS)
     script.steps = hosts.steps()
     loopback.check(script)
 
 
 def test_plans_images_errors_and_step_limit(loopback: Loopback) -> None:
-    model = Sides()
+    model = TwoCallModel()
     loopback.model.answer = model.answer
-    lines = printed("paths.py", loopback.environment())
+    lines = run_script("paths.py", loopback.environment())
     assert lines[-3:] == [FINAL_TEXT, "True", "ToolCallingAgent True"]
 
     steps = [body for body in model.requests if has_tools(body)]
@@ -87,7 +87,7 @@ def test_plans_images_errors_and_step_limit(loopback: Loopback) -> None:
     assert session["session"].startswith("auto-")
 
 
-class Sides:
+class TwoCallModel:
     """A model that looks at two hosts per step, once at an unknown host, and never ends."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class Sides:
         return stream(chat_events("", calls))
 
 
-def printed(name: str, environment: dict[str, str], *arguments: str) -> list[str]:
+def run_script(name: str, environment: dict[str, str], *arguments: str) -> list[str]:
     """Run a script of this folder and return the lines it prints."""
     command = [python_of("smolagents"), ADAPTERS / "smolagents" / name, *arguments]
     process = run(command, environment)

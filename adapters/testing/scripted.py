@@ -85,7 +85,7 @@ class Script:
 
 
 @dataclass
-class Limited(Script):
+class ScriptWithWindow(Script):
     """A model whose window is `added_tokens` larger than the first request.
 
     Four bytes count as one token. `refused_count` is the number of prompts that were too long.

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from contextrender_bridge.audit.codex import read_codex
 
-from adapters.codex.test_codex import Code, adapt_to_tools, is_agents, spoken
+from adapters.codex.test_codex import CodeScript, adapt_to_tools, answers_in, is_agents
 from adapters.conftest import Loopback
 from adapters.testing import hosts
 from adapters.testing.installs import node_modules_of
@@ -33,7 +33,7 @@ NAMESPACES = {
 EXEC = ("exec", "--json", "--skip-git-repo-check", "--sandbox", "danger-full-access")
 
 
-class Namespaced(Script):
+class NamespaceScript(Script):
     """A script whose model calls tools with a namespace, as newer models do after a tool search."""
 
     def answer(self, request: ModelRequest) -> Reply:
@@ -59,7 +59,7 @@ def codex(loopback: Loopback, tmp_path: Path) -> WrappedAgent:
     [
         (USER_PROVIDER, "sk-own", "gpt-5.5", Script),
         (BUILT_IN, "sk-built-in", "gpt-5.5", Script),
-        (BUILT_IN, "sk-built-in", "gpt-6.1-sol", Code),
+        (BUILT_IN, "sk-built-in", "gpt-6.1-sol", CodeScript),
     ],
 )
 def test_continued_session_is_rendered(
@@ -77,7 +77,7 @@ def test_continued_session_is_rendered(
 
     first = ask("Find out which of the first six hosts are slow.")
     second = ask("resume", str(first[0]["thread_id"]), "And of the next three?")
-    assert (*spoken(first), *spoken(second)) == hosts.ANSWERS
+    assert (*answers_in(first), *answers_in(second)) == hosts.ANSWERS
     script.steps = steps
     hosts.check(script)
     assert codex.report["tokens_omitted"] > 0
@@ -96,7 +96,7 @@ def test_recall_tool_works(codex: WrappedAgent) -> None:
     )
     look = adapt_to_tools(Call("look", {"host": "host_0_X"}))
     recall = Call("recall", {"query": "host_1_X"})
-    script = Namespaced(codex.loopback.model, [look, recall, Say("Done.")], is_agents)
+    script = NamespaceScript(codex.loopback.model, [look, recall, Say("Done.")], is_agents)
     process = codex.run("codex", *EXEC, "--model", "gpt-5.5", "Look.")
-    assert spoken([json.loads(line) for line in process.stdout.splitlines()]) == ["Done."]
+    assert answers_in([json.loads(line) for line in process.stdout.splitlines()]) == ["Done."]
     assert hosts.MARKS[0] in json.dumps(script.requests[2]["input"][-1])

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 
 @dataclass
-class Summarised(Script):
+class SummaryScript(Script):
     """A model that keeps the requests for a summary.
 
     Its answer number `full_answer` reports `full_prompt` tokens.
@@ -62,8 +62,8 @@ def test_pi_compaction_has_all_results(loopback: Loopback, tmp_path: Path) -> No
     pi = Pi(User(loopback, tmp_path, "pi"), "newest")
     file = pi.folder / "models.json"
     file.write_text(file.read_text().replace(loopback.model.url, loopback.proxy))
-    script = pi.script(*looks(6), Say("Done."), kind=Summarised)
-    assert isinstance(script, Summarised)
+    script = pi.script(*looks(6), Say("Done."), kind=SummaryScript)
+    assert isinstance(script, SummaryScript)
     with pi.running() as running:
         running.ask("Look at six hosts.")
         running.compact()
@@ -81,7 +81,7 @@ def test_hermes_compaction_is_recognised(hermes: WrappedAgent) -> None:
     file.write_text(text.replace("compression: {enabled: false}", f"compression: {compression}"))
     hosts.lengthen(hermes.work, [500] * 9)
     look_calls: list[Step] = [Call("look", {"host": f"host_{n}_X"}) for n in range(9)]
-    script = Summarised(
+    script = SummaryScript(
         hermes.loopback.model,
         [*map(with_its_tools, look_calls), Say("All.")],
         full_answer=7,
@@ -102,15 +102,15 @@ def test_openclaw_compaction_has_all_results(loopback: Loopback, tmp_path: Path)
     config["agents"]["defaults"]["compaction"] = options | {"memoryFlush": {"enabled": False}}
     openclaw.config.write_text(json.dumps(config))
     look_calls: list[Step] = [Call("look", {"host": f"host_{n}_X"}) for n in range(6)]
-    script = Summarised(
+    script = SummaryScript(
         loopback.model,
         [*adapt_to_tools(look_calls), Say("All."), Say("Done.")],
         full_answer=6,
         full_prompt=59_000,
     )
     for question, answer in (("Look at six hosts.", "All."), ("And now?", "Done.")):
-        printed = openclaw.run("--local", "--session-id", "hosts", "-m", question)
-        assert [payload["text"] for payload in printed["payloads"]] == [answer]
+        report = openclaw.run("--local", "--session-id", "hosts", "-m", question)
+        assert [payload["text"] for payload in report["payloads"]] == [answer]
     script.check()
     script.check_results(5)
     assert loopback.failures() == {}

@@ -14,14 +14,14 @@ from contextrender_bridge.base.setting_kinds import AUTO
 from adapters.conftest import Loopback, proxying
 from adapters.testing import hosts
 from adapters.testing.installs import node_modules_of
-from adapters.testing.scripted import Call, Limited, Say, Script, Step
+from adapters.testing.scripted import Call, Say, Script, ScriptWithWindow, Step
 from adapters.wrap.wrapped import Json, WrappedAgent, check_recorded
 from tests.support.scripted_model import ModelRequest, Reply
 
 TASK = "Find out which of the first six hosts are slow."
 
 
-class Full(Script):
+class FullWindowScript(Script):
     """A model that reports a full window once, in its sixth answer."""
 
     def answer(self, request: ModelRequest) -> Reply:
@@ -98,7 +98,7 @@ def test_agent_continues_past_its_window_without_service(opencode: WrappedAgent)
     """The agent reads 1.5 times as many tokens as its window has."""
     model = opencode.loopback.model
     read = hosts.lengthen(opencode.work, [750] * 9)
-    script = Limited(model, [*looks(opencode.work), Say("All.")], added_tokens=40_000)
+    script = ScriptWithWindow(model, [*looks(opencode.work), Say("All.")], added_tokens=40_000)
     credentials = Credentials("http://127.0.0.1:9", "none")
     with proxying(credentials, f"{model.url}/v1") as proxy:
         opencode.variables["MODEL_URL"] = proxy
@@ -130,7 +130,7 @@ def test_automatic_compaction_has_all_results(opencode: WrappedAgent, service: C
     config["provider"]["local"]["models"]["scripted"]["limit"] = limit
     file.write_text(json.dumps(config))
     model = opencode.loopback.model
-    script = Full(model, [*looks(opencode.work), Say("All.")])
+    script = FullWindowScript(model, [*looks(opencode.work), Say("All.")])
     with proxying(service, f"{model.url}/v1", policy="contextrender_cache_aware") as proxy:
         opencode.variables["MODEL_URL"] = proxy
         assert texts_of(ask(opencode, TASK, wraps=False))[-1] == "All."
@@ -138,8 +138,8 @@ def test_automatic_compaction_has_all_results(opencode: WrappedAgent, service: C
     request_texts = [
         request.body.decode() for request in model.requests if request.method == "POST"
     ]
-    (compacting,) = [body for body in request_texts if "context summarization agent" in body]
-    assert all(mark in compacting for mark in hosts.MARKS[:6])
+    (compaction,) = [body for body in request_texts if "context summarization agent" in body]
+    assert all(mark in compaction for mark in hosts.MARKS[:6])
     assert (
         len(script.marks_in_requests(hosts.MARKS)[5]) < 5
     )  # the results that the agent's prompt had

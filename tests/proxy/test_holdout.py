@@ -53,7 +53,7 @@ def test_compress_returns_holdout_in_full(start: Start) -> None:
     assert response["tokens_saved"] > 0
 
 
-def billing(request: ModelRequest) -> Reply:
+def answer_with_usage(request: ModelRequest) -> Reply:
     """Return usage of one token per four bytes, half of them cached."""
     size, results = len(request.body) // 4, request.body.count(b'"tool_call_id"')
     reply = chat(None, [call(f"c{results}", "look", at=f"host_{results}_X")])
@@ -87,7 +87,7 @@ def comparison(user: ContextRender, groups: tuple[int, int]) -> Any:
 @pytest.mark.slow
 def test_holdout_report_compares_usage(start: Start, shared_server: Server) -> None:
     setup = start(holdout=0.1)
-    setup.model.answer = billing
+    setup.model.answer = answer_with_usage
     token = shared_server.add_user(f"held-{uuid.uuid4().hex[:8]}")
     with ContextRender(shared_server.url, token) as user:
         assert user.call("holdout_report", {})["summary"].startswith(

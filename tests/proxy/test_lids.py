@@ -60,7 +60,7 @@ def test_bodies_in_memory_are_limited(start: Start) -> None:
 
 
 @contextmanager
-def wrapped(model: Model, totals: TotalsCollector) -> Iterator[str]:
+def serve_listener(model: Model, totals: TotalsCollector) -> Iterator[str]:
     """Run `wrap`'s listener without a service; yield the provider's address for the agent."""
     with serving(model, lifespan="off") as provider:
         upstream = f"{provider}/v1"
@@ -81,7 +81,7 @@ def test_wrapped_agents_encodings_are_forwarded_and_compressed_usage_is_counted(
     reply = json.dumps({**chat("ok"), "model": "gpt-4o", "usage": usage}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-encoding", coding.encode())]
     model, totals = Model(), TotalsCollector()
-    with wrapped(model, totals) as place:
+    with serve_listener(model, totals) as place:
         for encodings in (f"{coding};q=0.9, identity", None):
             model.script = [Reply([COMPRESS[coding](reply)], 200, headers)]
             fields = {"accept-encoding": encodings} if encodings else {}
@@ -97,7 +97,7 @@ def test_wrapped_agents_encodings_are_forwarded_and_compressed_usage_is_counted(
     "path", ["chat/completions", "v1/compact", "s/a/v1/compress", "retrieve/x"]
 )
 def test_each_body_that_is_read_is_limited_for_wrapped_agent(path: str) -> None:
-    with wrapped(Model(), TotalsCollector()) as place:
+    with serve_listener(Model(), TotalsCollector()) as place:
         address = place.replace("chat/completions", path)
         assert code(httpx.post(address, json={**LARGE, "a": "x" * 2**20})) == (
             413,
@@ -110,7 +110,7 @@ def test_decompressed_body_is_limited_for_wrapped_agent(coding: str) -> None:
     text = json.dumps({"model": "m", "messages": [{"role": "user", "content": "x" * 2**21}]})
     pack = COMPRESS[coding]
     model = Model()
-    with wrapped(model, TotalsCollector()) as place:
+    with serve_listener(model, TotalsCollector()) as place:
         headers = {"content-encoding": coding}
         content = pack(text.encode())
         assert len(content) < 20_000

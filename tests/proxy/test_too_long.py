@@ -111,7 +111,7 @@ WORDINGS: list[tuple[int, Any]] = [
 ]  # fmt: skip
 
 
-class Limited:
+class LimitedModel:
     """A double of a model that refuses more than `MOST_BYTES` with a given error."""
 
     def __init__(self, setup: Setup, refusal: Reply, answer: Reply | None = None) -> None:
@@ -135,7 +135,7 @@ def test_retry_and_next_call_are_smaller(
     setup: Setup, status: int, refusal: Any, steps: int, budget: str
 ) -> None:
     """This holds for a full history and for a rendered one."""
-    model = Limited(setup, reply_of(status, refusal))
+    model = LimitedModel(setup, reply_of(status, refusal))
     body, path = body_of("chat", steps), f"/s/{uuid.uuid4().hex}"
     headers = {"x-contextrender-budget": budget}
     first = setup.post(path + PATHS["chat"], body, **headers)
@@ -208,7 +208,7 @@ STREAMS: dict[str, list[list[Any]]] = {
 )
 def test_refusal_in_a_stream_is_retried(setup: Setup, dialect: str, events: list[Any]) -> None:
     refusal = stream(events)
-    model = Limited(setup, refusal, stream([{"type": "response.completed", "choices": []}]))
+    model = LimitedModel(setup, refusal, stream([{"type": "response.completed", "choices": []}]))
     body = {**body_of(dialect), "stream": True}
     path = f"/s/{uuid.uuid4().hex}{PATHS[dialect]}"
     response = setup.post(path, body, x_contextrender_budget="2000")
@@ -231,7 +231,7 @@ def test_refusal_in_a_compressed_stream_is_retried(setup: Setup, coding: str) ->
     """The stream's first piece has no text yet, such as the header of gzip."""
     refusal = compress_reply(stream(STREAMS["chat"][1]), coding, size=1)
     answer = compress_reply(stream([{"choices": [{"delta": {"content": "Yes."}}]}]), coding, size=1)
-    model = Limited(setup, refusal, answer)
+    model = LimitedModel(setup, refusal, answer)
     body = {**body_of("chat"), "stream": True}
     path = f"/s/{uuid.uuid4().hex}{PATHS['chat']}"
     reply = setup.post(path, body, x_contextrender_budget="2000")
@@ -288,7 +288,7 @@ def test_next_call_is_smaller_after_refusal_within_text(setup: Setup, dialect: s
         "responses": {"type": "response.output_text.delta", "delta": "I"},
     }
     refusal = stream([texts[dialect], *STREAMS[dialect][0]])
-    model = Limited(setup, refusal, stream([{"type": "response.completed", "choices": []}]))
+    model = LimitedModel(setup, refusal, stream([{"type": "response.completed", "choices": []}]))
     body = {**body_of(dialect), "stream": True}
     path = f"/s/{uuid.uuid4().hex}{PATHS[dialect]}"
     assert setup.post(path, body, x_contextrender_budget="2000").content == refusal.body
@@ -307,7 +307,7 @@ def test_next_call_is_smaller_after_refusal_within_text(setup: Setup, dialect: s
 )  # fmt: skip
 def test_failed_reply_with_status_200_is_retried(setup: Setup, reply: Json, kind: str) -> None:
     body = json.dumps(reply).encode()
-    Limited(setup, Reply([body], 200, [(b"content-type", kind.encode())]))
+    LimitedModel(setup, Reply([body], 200, [(b"content-type", kind.encode())]))
     path = f"/s/{uuid.uuid4().hex}{PATHS['responses']}"
     response = setup.post(path, body_of("responses"), x_contextrender_budget="2000")
     assert response.json() == {"id": "1", "usage": {}}

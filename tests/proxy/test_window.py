@@ -23,7 +23,7 @@ WORDINGS = [
 ]
 
 
-class Refusing:
+class ModelWithWindow:
     """A double of a model that refuses more than `WINDOW` tokens of four bytes."""
 
     def __init__(self, setup: Setup, wording: str) -> None:
@@ -66,7 +66,7 @@ def test_refused_history_is_truncated_without_service(
 ) -> None:
     agent = agent_with_turns(kind, setup_without_service, 60)
     all_of_it = agent.results(agent.items)
-    model = Refusing(setup_without_service, wording)
+    model = ModelWithWindow(setup_without_service, wording)
     assert len(json.dumps(agent.items)) // BYTES > 1.5 * WINDOW
     response = agent.post()
     assert response.status_code == 200, response.text
@@ -90,7 +90,7 @@ def test_compaction_is_truncated_to_window(start: Start, monkeypatch: pytest.Mon
     monkeypatch.setattr(agents, "FILLER", FILLER * 3)
     setup = start()
     agent = agent_with_turns(AGENTS[0], setup, 60)
-    model = Refusing(setup, WORDINGS[0])
+    model = ModelWithWindow(setup, WORDINGS[0])
     response = agent.post(x_contextrender_compaction="on")
     assert response.status_code == 200, response.text
     assert response.headers["x-contextrender-full-history"] == "compaction"
@@ -111,7 +111,7 @@ def test_other_refusal_is_forwarded(setup_without_service: Setup) -> None:
 
 def test_observed_history_is_never_truncated(setup_without_service: Setup) -> None:
     agent = agent_with_turns(AGENTS[0], setup_without_service, 60)
-    Refusing(setup_without_service, WORDINGS[0])
+    ModelWithWindow(setup_without_service, WORDINGS[0])
     assert agent.post(x_contextrender_mode="observe").status_code == 400
 
 
@@ -120,7 +120,7 @@ def test_single_long_result_is_truncated(
 ) -> None:
     monkeypatch.setattr(agents, "FILLER", FILLER * 200)
     agent = agent_with_turns(AGENTS[0], setup_without_service, 2)
-    model = Refusing(setup_without_service, WORDINGS[0])
+    model = ModelWithWindow(setup_without_service, WORDINGS[0])
     assert agent.post().status_code == 200
     (result,) = agent.results(model.prompts[-1][agent.key])
     assert "cut to fit" in result
@@ -132,7 +132,7 @@ def test_single_long_user_message_is_truncated(
 ) -> None:
     monkeypatch.setattr(agents, "TASK", f"{agents.TASK} {'A long log. ' * 5_000}So much for that.")
     agent = agent_with_turns(kind, setup_without_service, 3)
-    model = Refusing(setup_without_service, WORDINGS[0])
+    model = ModelWithWindow(setup_without_service, WORDINGS[0])
     assert agent.post().status_code == 200
     request_text = json.dumps(model.prompts[-1])
     assert "Find out which hosts are slow" in request_text and "So much for that." in request_text
@@ -147,7 +147,7 @@ def test_truncated_first_message_keeps_its_blocks(setup_without_service: Setup) 
     blocks = [
         {"type": "text", "text": text, **(mark if text is texts[-1] else {})} for text in texts
     ]
-    model = Refusing(setup_without_service, WORDINGS[0])
+    model = ModelWithWindow(setup_without_service, WORDINGS[0])
     for path, fields in (("/v1/messages", {"max_tokens": 9}), ("/v1/chat/completions", {})):
         body = {"model": "m", "messages": [{"role": "user", "content": blocks}], **fields}
         assert setup_without_service.post(path, body).status_code == 200
@@ -164,7 +164,7 @@ def test_budget_follows_the_refused_window(start: Start, monkeypatch: pytest.Mon
     monkeypatch.setattr(agents, "FILLER", FILLER * 3)
     setup = start(budget=2 * WINDOW, policy="contextrender_cache_aware")
     agent = agent_with_turns(AGENTS[0], setup, 60)
-    model = Refusing(setup, WORDINGS[0])
+    model = ModelWithWindow(setup, WORDINGS[0])
     assert (agent.post().status_code, model.refusal_count > 0) == (200, True)
     refusal_count = model.refusal_count
     second = agent.post()
@@ -199,13 +199,13 @@ def test_refusal_without_numbers_cuts_no_other_history(
     for count in turns:
         agent = agent_with_turns(AGENTS[0], setup_without_service, count)
         if count == 60:
-            Refusing(setup_without_service, WORDINGS[0])
+            ModelWithWindow(setup_without_service, WORDINGS[0])
         else:
             error = {"code": "context_length_exceeded", "message": "too long"}
             model.answer = lambda _, error=error: json_reply({"error": error}, 400)
         assert agent.post().status_code == (200 if count == 60 else 400)
     other = agent_with_turns(AGENTS[0], setup_without_service, 12)
-    Refusing(setup_without_service, WORDINGS[0])
+    ModelWithWindow(setup_without_service, WORDINGS[0])
     assert "x-contextrender-truncated-to" not in other.post().headers
     assert model.requests[-1].json == other.body
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pytest
 from contextrender_bridge.plugins.hosts.base import LIBRARY
 
-from adapters.plugins.user import Counting, User
+from adapters.plugins.user import UsageScript, User
 from adapters.testing.scripted import Call, Json, Say, Script, Step, has_tools
 
 _COMPACT = "export async function compact("
@@ -140,7 +140,7 @@ class Agent(ABC):
     def delegate(self, *steps: Step) -> list[Json]:
         """Script an agent whose subagent takes these steps. Return the list of their requests."""
         assert self.subagent
-        return self.script(self.subagent, *steps, Say("Done."), kind=Counting).requests
+        return self.script(self.subagent, *steps, Say("Done."), kind=UsageScript).requests
 
     def history(self, body: Json) -> list[Json]:
         """Return the messages of a request."""

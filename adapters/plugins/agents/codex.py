@@ -17,10 +17,10 @@ from typing import Any
 from adapters.codex.test_codex import is_agents
 from adapters.plugins.agents.base import TOKEN, Agent, RunningAgent
 from adapters.plugins.lines import Lines, running
-from adapters.plugins.user import Counting, User
+from adapters.plugins.user import UsageScript, User
 from adapters.testing.installs import node_modules_of
 from adapters.testing.scripted import Call, Json, Say, Script, Step
-from adapters.wrap.test_codex import Namespaced
+from adapters.wrap.test_codex import NamespaceScript
 from tests.support.scripted_model import ModelRequest, Reply
 
 CONFIG = """
@@ -43,7 +43,7 @@ def web_token(claims: Json) -> str:
     return ".".join([base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts] + ["x"])
 
 
-class Delegating(Namespaced, Counting):
+class DelegationScript(NamespaceScript, UsageScript):
     """A model that waits for its subagent."""
 
     def answer(self, request: ModelRequest) -> Reply:
@@ -219,7 +219,7 @@ class Codex(Agent):
         """Return whether a request is a step of the agent, and not for a summary."""
         return is_agents(body)
 
-    def script(self, *steps: Step, kind: type[Script] = Namespaced) -> Script:
+    def script(self, *steps: Step, kind: type[Script] = NamespaceScript) -> Script:
         """Return a script with which the model answers the agent's requests by these steps."""
         return super().script(*steps, kind=kind)
 
@@ -229,9 +229,9 @@ class Codex(Agent):
         The agent and its subagent make their calls at the same time.
         """
         requests: list[Json] = []
-        subagent = self.script(*steps, kind=Counting)
+        subagent = self.script(*steps, kind=UsageScript)
         wait = Call("wait_agent", {"targets": [AGENT_ID], "timeout_ms": 600_000})
-        agent = self.script(self.subagent, wait, Say("Done."), kind=Delegating)
+        agent = self.script(self.subagent, wait, Say("Done."), kind=DelegationScript)
 
         def answer(request: ModelRequest) -> Reply:
             script = subagent if request.header("x-openai-subagent") else agent
