@@ -1,4 +1,4 @@
-"""What commands share: options, JSON output, files, and texts without control characters."""
+"""Options, output and files of commands: numbers, JSON, notices and text files."""
 
 import argparse
 import json

@@ -259,7 +259,7 @@ def retain_text(messages: Sequence[Json], budget: int, count: Count) -> Retained
     return retained_text
 
 
-def unit(vector: Sequence[float]) -> list[float]:
+def normalize(vector: Sequence[float]) -> list[float]:
     """Return the vector with length 1, or the zero vector."""
     length = math.sqrt(sum(x * x for x in vector))
     return [x / length if length else 0.0 for x in vector]
@@ -281,11 +281,13 @@ def relevance(messages: Sequence[Json], embed: Embed, task_share: float) -> dict
 
     first_user = [text_of(m["content"])[:2000] for m in messages if m["role"] == "user"][:1]
     latest = "\n".join(text for text in last("user") + last("assistant") if text)
-    task = unit(embed("".join(first_user)))
-    now = unit(embed(latest))
-    query = unit([task_share * x + (1 - task_share) * f for x, f in zip(task, now, strict=True)])
+    task = normalize(embed("".join(first_user)))
+    now = normalize(embed(latest))
+    query = normalize(
+        [task_share * x + (1 - task_share) * f for x, f in zip(task, now, strict=True)]
+    )
     return {
-        position: max(0.0, cosine(unit(embed(text_of(message["content"])[:8000])), query))
+        position: max(0.0, cosine(normalize(embed(text_of(message["content"])[:8000])), query))
         for position, message in enumerate(messages)
         if message["role"] == "tool"
     }
@@ -336,7 +338,7 @@ def candidates(
                 next_turn - number[position],
                 scores[position],
                 similar[position],
-                unit(embed(text_of(message["content"])[:8000])),
+                normalize(embed(text_of(message["content"])[:8000])),
                 call_cost,
                 call_cost + max(100, budget // 8) if cost > budget else cost,
                 cost > budget,

@@ -107,8 +107,9 @@ def as_day(text: str) -> str:
 
 
 def own_prices() -> list[str]:
-    """Return the prices of this machine's settings, as requests have them."""
-    return [text for text in (current_settings().prices,) if text]
+    """Return the prices of this machine's settings, in the form of the field `prices`."""
+    prices = current_settings().prices
+    return [prices] if prices else []
 
 
 def group_rows(rows: Sequence[Json], by: Sequence[str]) -> dict[str, Json]:

@@ -187,7 +187,7 @@ def _with_sets(turn: Json) -> Json:
     sets = {}
     for name in ("complete", "substitutes"):
         ranges = zip(turn[name][::2], turn[name][1::2], strict=True)
-        sets[name] = {first + at for first, length in ranges for at in range(length)}
+        sets[name] = {first + offset for first, length in ranges for offset in range(length)}
     return turn | sets
 
 

@@ -73,7 +73,7 @@ type Vectors = NDArray[np.float32]
 """Shape (n, d), one row per text, or (d,) for a single text."""
 
 
-def unit(vectors: Vectors) -> Vectors:
+def normalize(vectors: Vectors) -> Vectors:
     """Return a vector, or each row of several, scaled to length 1.
 
     A vector without a finite direction becomes all zero.

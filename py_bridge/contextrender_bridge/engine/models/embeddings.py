@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from contextrender_bridge.base.settings import set_for_library
-from contextrender_bridge.engine.history.growable_arrays import Vectors, unit
+from contextrender_bridge.engine.history.growable_arrays import Vectors, normalize
 from contextrender_bridge.engine.models.litellm_embedder import LiteLLMEmbedder
 from contextrender_bridge.engine.text.tokens import well_formed
 
@@ -127,7 +127,7 @@ class WordLlamaEmbedder:
                 ids = np.asarray(array("q", encoding.ids), dtype=np.int64)
                 # The sum has the same direction as the mean.
                 row[:] = _sum(model.embedding, ids)
-        return unit(rows)
+        return normalize(rows)
 
     def _loaded(self) -> Any:
         """Return the model. Load it if no thread has loaded it yet."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from contextrender_bridge.base.errors import ContextRenderError
 from contextrender_bridge.base.spans import span
-from contextrender_bridge.engine.history.growable_arrays import Vectors, unit
+from contextrender_bridge.engine.history.growable_arrays import Vectors, normalize
 from contextrender_bridge.engine.models.providers import Answer, answer_of, input_limit, litellm
 from contextrender_bridge.engine.text.tokens import counter_for, well_formed
 
@@ -258,7 +258,7 @@ class LiteLLMEmbedder:
             raise EmbeddingUnavailable(f"embedding model {self.name} gave no vectors") from error
         if not all(np.isfinite(vector).all() for vector in vectors):
             raise EmbeddingUnavailable(f"embedding model {self.name} gave vectors with NaN in them")
-        rows = [unit(vector) for vector in vectors]
+        rows = [normalize(vector) for vector in vectors]
         if len(rows) != count or len({row.shape for row in rows}) != 1:
             raise EmbeddingUnavailable(
                 f"embedding model {self.name} gave {len(rows)} vectors for {count} texts"

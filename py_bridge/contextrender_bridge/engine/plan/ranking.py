@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contextrender_bridge.engine.history.growable_arrays import Vectors as Vector
-from contextrender_bridge.engine.history.growable_arrays import unit
+from contextrender_bridge.engine.history.growable_arrays import normalize
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.history.token_tracking import TextsOf
 from contextrender_bridge.engine.models.embeddings import Embedder, embed_once
@@ -131,7 +131,7 @@ class Relevance:
         except EmbeddingUnavailable as error:
             self.warning = f"relevance is 0: {error}"
             return np.zeros(result_count)
-        query = unit(share * task_vector + (1 - share) * latest_vector)
+        query = normalize(share * task_vector + (1 - share) * latest_vector)
         return np.maximum(cosines(self.history.vectors.matrix(result_count), query), 0.0)
 
     def _embed_missing(self, result_count: int) -> tuple[Vector, Vector]:
