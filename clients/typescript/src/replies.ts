@@ -436,8 +436,8 @@ export interface ToolCost {
 }
 
 /**
- * The shape of a session, without contents. `tools` are the tools of the branch that was asked for, and `uses` is the number of the
- * branch's uses of results.
+ * The shape of a session, without contents. `tools` are the tools of the branch that was asked for, and `uses` is the number of
+ * the branch's uses of results.
  */
 export interface InspectView {
   session: SessionView;
