@@ -1,9 +1,9 @@
 """A progress bar moves during a long task, in this process and in others."""
 
-import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from contextrender_bridge.evaluation import workers
@@ -12,31 +12,42 @@ from rich.console import Console
 
 from tests.support.waiting import wait_until
 
+VISIBLE_STEPS = 15
 
-def long_task(steps: int) -> int:
-    for _ in range(steps):
-        time.sleep(0.02)
-        finish_steps()
+
+def finish_visible_step(shown_steps: Path) -> None:
+    """Finish a step, and wait until the bar has moved. The file grows with the bar."""
+    size = shown_steps.stat().st_size
+    finish_steps()
+    wait_until(lambda: shown_steps.stat().st_size > size)
+
+
+def long_task(steps: int, shown_steps: Path) -> int:
+    for _ in range(VISIBLE_STEPS):
+        finish_visible_step(shown_steps)
+    finish_steps(steps - VISIBLE_STEPS)
     return steps
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_progress_moves_within_a_task(monkeypatch: pytest.MonkeyPatch, processes: int) -> None:
-    steps_shown: list[tuple[float, int]] = []
+def test_progress_moves_within_a_task(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, processes: int
+) -> None:
+    shown_steps, moves = tmp_path / "shown", list[int]()
+    shown_steps.touch()
 
-    class Bar:
-        def __enter__(self) -> object:
-            return lambda steps: steps_shown.append((time.monotonic(), steps))
+    def move(steps: int) -> None:
+        moves.append(steps)
+        with shown_steps.open("ab") as file:
+            file.write(b"." * steps)
 
-        def __exit__(self, *_: object) -> None: ...
-
-    monkeypatch.setattr(workers, "show_progress", lambda description, total: Bar())
+    monkeypatch.setattr(workers, "show_progress", lambda description, total: nullcontext(move))
     monkeypatch.setattr(workers, "UPDATE_SECONDS", 0.02)
     # The first task has more steps than announced, and the second task has fewer.
-    results = workers.run_tasks("Working", long_task, [(25,), (15,)], [20, 20], processes)
-    assert results == [25, 15]
-    assert sum(steps for _, steps in steps_shown) == 40
-    assert len(steps_shown) > 4 and max(steps for _, steps in steps_shown) < 20
+    tasks = [(25, shown_steps), (15, shown_steps)]
+    assert workers.run_tasks("Working", long_task, tasks, [20, 20], processes) == [25, 15]
+    assert sum(moves) == 40
+    assert len(moves) > 4 and max(moves) < 20
 
 
 @pytest.mark.parametrize(
